@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// Files read whole under a ceiling or mapped, and files committed atomically:
+// temporary name, write, fsync, rename, fsync of the folder. Messages name the path and, for a full disk, a hint.
+#ifndef FINETUNED_BASE_FILE_H
+#define FINETUNED_BASE_FILE_H
+
+#include "base/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+// Reads all of `path` into malloc'ed memory with a NUL behind it. Larger than `ceiling`: STATUS_DATA.
+// A path that is missing: STATUS_DATA; unreadable otherwise: STATUS_IO. `size` may be NULL.
+enum status file_read(char **out, size_t *size, const char *path, size_t ceiling);
+
+struct file_map {
+    const char *at; // NULL if the file is empty
+    size_t size;
+};
+// Maps a regular file read-only. Missing: STATUS_DATA.
+enum status file_map_open(struct file_map *out, const char *path);
+void file_map_close(struct file_map *map);
+
+bool file_exists(const char *path);
+bool file_is_folder(const char *path);
+
+// One file on its way. Begin, write any number of times, then commit or roll back (both free it).
+struct file_write;
+enum status file_begin(struct file_write **out, const char *path);
+enum status file_put(struct file_write *file, const void *bytes, size_t size);
+enum status file_commit(struct file_write *file);
+void file_rollback(struct file_write *file);
+
+// All of the above at once.
+enum status file_replace(const char *path, const void *bytes, size_t size);
+// Copies a file, committed atomically.
+enum status file_copy(const char *to, const char *from);
+
+// write(2) and pwrite(2) until all is written, EINTR included. `path` is for the message.
+enum status file_write_all(int fd, const void *bytes, size_t size, const char *path);
+enum status file_pwrite_all(int fd, const void *bytes, size_t size, uint64_t offset, const char *path);
+
+// mkdir -p.
+enum status file_make_folders(const char *path);
+// fsync of a folder.
+enum status file_sync_folder(const char *path);
+// rm -r; a missing path is no error. Symbolic links are removed, not followed.
+enum status file_remove(const char *path);
+// The names in a folder (without . and ..), sorted by bytes; `names` is malloc'ed, as is each name.
+enum status file_list(char ***names, size_t *n, const char *path);
+void file_list_free(char **names, size_t n);
+// Makes or atomically replaces a relative symbolic link.
+enum status file_link(const char *path, const char *target);
+
+// malloc'ed "folder/name"; `name` alone if it is absolute or `folder` is empty. NULL if there is no memory.
+char *path_join(const char *folder, const char *name);
+
+#endif

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/hash.h"
+
+#include "base/status.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <openssl/evp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#define READ_SIZE ((size_t)1 << 20)
+
+struct hash_stream {
+    XXH3_state_t *state;
+};
+
+static void hash_hex(char *out, const unsigned char *bytes, size_t size) {
+    static const char digits[] = "0123456789abcdef";
+    for (size_t i = 0; i < size; i++) {
+        out[2 * i] = digits[bytes[i] >> 4];
+        out[2 * i + 1] = digits[bytes[i] & 15];
+    }
+    out[2 * size] = '\0';
+}
+
+uint64_t hash64(const void *bytes, size_t size) {
+    return XXH3_64bits(bytes, size);
+}
+
+enum status hash_begin(struct hash_stream **out) {
+    *out = NULL;
+    struct hash_stream *stream = malloc(sizeof *stream);
+    if (stream)
+        stream->state = XXH3_createState();
+    if (!stream || !stream->state || XXH3_128bits_reset(stream->state) != XXH_OK) {
+        if (stream)
+            XXH3_freeState(stream->state);
+        free(stream);
+        return status_set(STATUS_SYSTEM, "hash: no memory");
+    }
+    *out = stream;
+    return STATUS_OK;
+}
+
+void hash_add(struct hash_stream *stream, const void *bytes, size_t size) {
+    if (size > 0)
+        XXH3_128bits_update(stream->state, bytes, size);
+}
+
+void hash_add_string(struct hash_stream *stream, const char *string) {
+    size_t size = strlen(string);
+    unsigned char length[8]; // little-endian on every host, since keys are compared between hosts
+    for (unsigned i = 0; i < 8; i++)
+        length[i] = (unsigned char)((uint64_t)size >> 8 * i);
+    hash_add(stream, length, sizeof length);
+    hash_add(stream, string, size);
+}
+
+void hash_end(struct hash_stream *stream, char out[33]) {
+    XXH128_canonical_t canonical; // big-endian on every host
+    XXH128_canonicalFromHash(&canonical, XXH3_128bits_digest(stream->state));
+    hash_hex(out, canonical.digest, sizeof canonical.digest);
+    XXH3_freeState(stream->state);
+    free(stream);
+}
+
+static enum status hash_sha256_fd(unsigned char digest[32], int fd, EVP_MD_CTX *context, char *buffer,
+                                  const char *path) {
+    if (EVP_DigestInit_ex(context, EVP_sha256(), NULL) != 1)
+        return status_set(STATUS_SYSTEM, "hash: SHA-256 is not available in OpenSSL");
+    for (;;) {
+        ssize_t n = read(fd, buffer, READ_SIZE);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return status_errno(STATUS_IO, "read %s", path);
+        if (n == 0)
+            break;
+        if (EVP_DigestUpdate(context, buffer, (size_t)n) != 1)
+            return status_set(STATUS_SYSTEM, "hash: SHA-256 of %s failed", path);
+    }
+    if (EVP_DigestFinal_ex(context, digest, NULL) != 1)
+        return status_set(STATUS_SYSTEM, "hash: SHA-256 of %s failed", path);
+    return STATUS_OK;
+}
+
+enum status hash_sha256_file(char out[65], const char *path) {
+    unsigned char digest[32];
+    enum status status = STATUS_OK;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return status_errno(errno == ENOENT || errno == ENOTDIR ? STATUS_DATA : STATUS_IO, "open %s", path);
+    EVP_MD_CTX *context = EVP_MD_CTX_new();
+    char *buffer = malloc(READ_SIZE);
+    if (context && buffer)
+        status = hash_sha256_fd(digest, fd, context, buffer, path);
+    else
+        status = status_set(STATUS_SYSTEM, "hash: no memory");
+    if (status == STATUS_OK)
+        hash_hex(out, digest, sizeof digest);
+    free(buffer);
+    EVP_MD_CTX_free(context);
+    close(fd);
+    return status;
+}

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/param.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PARAM_ALIGN 16                       // floats: a cache line
+#define PARAM_FLOATS_MAX ((uint64_t)1 << 56) // far above any memory, and no sum or product of it overflows
+#define PARAM_BUCKETS_MAX 100000u
+
+static uint64_t param_round_up(uint64_t value, uint64_t to) {
+    return (value + to - 1) / to * to;
+}
+
+// Makes room for one more: capacities are powers of two, so it is full when the count is one.
+static enum status param_grow(struct param_table *table) {
+    if (table->n & (table->n - 1))
+        return STATUS_OK;
+    size_t room = table->n ? table->n * 2 : 1;
+    struct param *at = realloc(table->at, room * sizeof *at);
+    if (!at)
+        return status_set(STATUS_SYSTEM, "parameters: no memory for %zu entries", room);
+    table->at = at;
+    return STATUS_OK;
+}
+
+static enum status param_check(const struct param_table *table, const char *name, enum param_layout layout,
+                               uint64_t rows, uint64_t columns, unsigned bucket) {
+    if (strlen(name) >= PARAM_NAME)
+        return status_set(STATUS_DATA, "parameters: name %s is longer than %d bytes", name, PARAM_NAME - 1);
+    if (rows == 0 || columns == 0 || rows > PARAM_FLOATS_MAX || columns > PARAM_FLOATS_MAX / rows)
+        return status_set(STATUS_DATA, "parameters: %s: shape [%llu, %llu] is not possible", name,
+                          (unsigned long long)rows, (unsigned long long)columns);
+    if (layout == PARAM_VECTOR && columns != 1)
+        return status_set(STATUS_ARGUMENT, "parameters: vector %s has %llu columns", name, (unsigned long long)columns);
+    if (table->buckets || bucket > PARAM_BUCKETS_MAX || (table->n && bucket < table->at[table->n - 1].bucket))
+        return status_set(STATUS_ARGUMENT, "parameters: %s in bucket %u is out of order", name, bucket);
+    if (param_find(table, name))
+        return status_set(STATUS_ARGUMENT, "parameters: %s is there twice", name);
+    return STATUS_OK;
+}
+
+enum status param_add(struct param_table *table, const char *name, enum param_layout layout, uint64_t rows,
+                      uint64_t columns, bool decay, unsigned bucket) {
+    TRY(param_check(table, name, layout, rows, columns, bucket));
+    uint64_t held = layout == PARAM_TILES ? param_round_up(rows, PARAM_TILE) : rows;
+    if (held > PARAM_FLOATS_MAX / columns || held * columns > PARAM_FLOATS_MAX - PARAM_ALIGN - table->floats)
+        return status_set(STATUS_DATA, "parameters: %s: the model is too large", name);
+    TRY(param_grow(table));
+    struct param *param = &table->at[table->n++];
+    *param = (struct param){.rank = layout == PARAM_VECTOR ? 1 : 2,
+                            .shape = {rows, columns},
+                            .layout = layout,
+                            .decay = decay,
+                            .bucket = bucket,
+                            .offset = table->floats,
+                            .size = held * columns};
+    memcpy(param->name, name, strlen(name) + 1);
+    table->floats += param_round_up(param->size, PARAM_ALIGN);
+    table->count += rows * columns;
+    return STATUS_OK;
+}
+
+enum status param_finish(struct param_table *table) {
+    if (table->buckets)
+        return status_set(STATUS_ARGUMENT, "parameters: finished twice");
+    if (table->n == 0)
+        return STATUS_OK;
+    size_t n = (size_t)table->at[table->n - 1].bucket + 1;
+    table->buckets = calloc(n, sizeof *table->buckets);
+    if (!table->buckets)
+        return status_set(STATUS_SYSTEM, "parameters: no memory for %zu buckets", n);
+    table->n_buckets = n;
+    size_t next = 0;
+    for (size_t b = 0; b < n; b++) {
+        struct param_bucket *bucket = &table->buckets[b];
+        bucket->first = next;
+        bucket->offset = table->at[next].offset; // the last parameter is in the last bucket, so `next` is one of them
+        while (next < table->n && table->at[next].bucket == b)
+            next++;
+        bucket->n = next - bucket->first;
+        bucket->size = (next < table->n ? table->at[next].offset : table->floats) - bucket->offset;
+    }
+    return STATUS_OK;
+}
+
+void param_table_release(struct param_table *table) {
+    free(table->at);
+    free(table->buckets);
+    *table = (struct param_table){0};
+}
+
+uint64_t param_elements(const struct param *param) {
+    return param->shape[0] * param->shape[1];
+}
+
+const struct param *param_find(const struct param_table *table, const char *name) {
+    for (size_t i = 0; i < table->n; i++)
+        if (strcmp(table->at[i].name, name) == 0)
+            return &table->at[i];
+    return NULL;
+}
+
+static void param_check_rows(const struct param *param, uint64_t row, uint64_t rows) {
+    assert(row <= param->shape[0] && rows <= param->shape[0] - row);
+    (void)param, (void)row, (void)rows;
+}
+
+// A tile block is [K][32]; `in` and `out` are rows of K floats.
+static void param_read_tiles(float *out, const float *tiles, uint64_t k_count, uint64_t row, uint64_t rows) {
+    for (uint64_t end = row + rows; row < end;) {
+        uint64_t first = row % PARAM_TILE;
+        uint64_t last = end - row < PARAM_TILE - first ? first + end - row : PARAM_TILE;
+        const float *block = tiles + row / PARAM_TILE * k_count * PARAM_TILE;
+        for (uint64_t k = 0; k < k_count; k++)
+            for (uint64_t r = first; r < last; r++)
+                out[(r - first) * k_count + k] = block[k * PARAM_TILE + r];
+        out += (last - first) * k_count;
+        row += last - first;
+    }
+}
+
+static void param_write_block(float *block, const float *in, uint64_t k_count, uint64_t rows, bool pad) {
+    for (uint64_t k = 0; k < k_count; k++) {
+        for (uint64_t r = 0; r < rows; r++)
+            block[k * PARAM_TILE + r] = in[r * k_count + k];
+        for (uint64_t r = rows; pad && r < PARAM_TILE; r++)
+            block[k * PARAM_TILE + r] = 0.0f;
+    }
+}
+
+void param_read_rows(float *out, const float *arena, const struct param *param, uint64_t row, uint64_t rows) {
+    param_check_rows(param, row, rows);
+    const float *at = arena + param->offset;
+    uint64_t columns = param->shape[1];
+    if (param->layout == PARAM_TILES)
+        param_read_tiles(out, at, columns, row, rows);
+    else if (rows > 0)
+        memcpy(out, at + row * columns, rows * columns * sizeof *out);
+}
+
+void param_write_rows(float *arena, const struct param *param, const float *in, uint64_t row, uint64_t rows) {
+    param_check_rows(param, row, rows);
+    float *at = arena + param->offset;
+    uint64_t columns = param->shape[1];
+    if (param->layout != PARAM_TILES) {
+        if (rows > 0)
+            memcpy(at + row * columns, in, rows * columns * sizeof *in);
+        return;
+    }
+    assert(row % PARAM_TILE == 0);
+    uint64_t end = row + rows;
+    for (; row < end; row += PARAM_TILE, in += PARAM_TILE * columns) {
+        uint64_t here = end - row < PARAM_TILE ? end - row : PARAM_TILE;
+        // Only the tensor's end has padding: a piece that stops inside a block leaves that block's other rows alone.
+        param_write_block(at + row * columns, in, columns, here, row + here == param->shape[0]);
+        if (here < PARAM_TILE)
+            return;
+    }
+}
