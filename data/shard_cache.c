@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// The cache: the key of a shard, its lock while it is made, and its commit.
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "data/shard.h"
+#include "data/shard_parts.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define LOCK_PATIENCE_S 600 // then we work without it: a commit is atomic, so the worst is work done twice
+
+static enum status key_make(char out[33], const struct source *source, const struct labels *labels,
+                            const struct tokenizer *tokenizer, const struct shard_options *options) {
+    struct hash_stream *hash;
+    uint32_t how[4] = {(uint32_t)options->special, options->max_length, options->truncation, labels->n};
+    TRY(hash_begin(&hash));
+    hash_add_string(hash, "finetuned token shard 1");
+    hash_add(hash, how, sizeof how);
+    for (uint32_t i = 0; i < labels->n; i++)
+        hash_add_string(hash, labels->names[i]);
+    tokenizer_hash(tokenizer, hash);
+    source_hash(source, hash);
+    hash_end(hash, out);
+    return STATUS_OK;
+}
+
+// The finished shard, if it is there and right. Why not, if a file is there that is not right, goes to the log.
+static bool cache_hit(struct shard *out, const char *path, const char *key) {
+    if (!file_exists(path))
+        return false;
+    if (shard_open(out, path) != STATUS_OK) {
+        log_warn("data: %s; it is made anew", status_message());
+        return false;
+    }
+    if (strcmp(out->key, key) == 0)
+        return true;
+    log_warn("data: %s was made from something else (key %s, wanted %s); it is made anew", path, out->key, key);
+    shard_close(out);
+    return false;
+}
+
+// One try for the lock: 1 got it, 0 another has it, -1 with errno. The file may have been removed by the one who had it
+// while we waited for it; then the lock is on nothing.
+static int lock_try(int *out, const char *path) {
+    struct stat ours, there;
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return -1;
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+        int error = errno;
+        close(fd);
+        errno = error;
+        return error == EWOULDBLOCK || error == EINTR ? 0 : -1;
+    }
+    if (fstat(fd, &ours) != 0 || stat(path, &there) != 0 || ours.st_ino != there.st_ino ||
+        ours.st_dev != there.st_dev) {
+        close(fd);
+        return 0;
+    }
+    *out = fd;
+    return 1;
+}
+
+// Takes the lock, or gives up waiting for it (*out = -1 then).
+static enum status lock_take(int *out, const char *path, const char *shard) {
+    struct timespec nap = {.tv_nsec = 20 * 1000 * 1000};
+    *out = -1;
+    for (unsigned naps = 0; naps < LOCK_PATIENCE_S * 50; naps++) {
+        int got = lock_try(out, path);
+        if (got > 0)
+            return STATUS_OK;
+        if (got < 0 && (errno == ENOLCK || errno == EOPNOTSUPP || errno == ENOSYS)) {
+            log_warn("data: %s: this file system has no locks; processes that start together may all tokenise", path);
+            return STATUS_OK;
+        }
+        if (got < 0)
+            return status_errno(STATUS_IO, "data: %s", path);
+        if (naps == 50)
+            log_info("data: waiting for another process that makes %s", shard);
+        nanosleep(&nap, NULL);
+    }
+    log_warn("data: %s was held for %d s by another process; going on without it", path, LOCK_PATIENCE_S);
+    return STATUS_OK;
+}
+
+static void lock_drop(int fd, const char *path) {
+    if (fd < 0)
+        return;
+    unlink(path);
+    close(fd);
+}
+
+struct wanted {
+    char key[33];
+    char *path, *lock;
+};
+
+static enum status wanted_make(struct wanted *out, const char *cache, enum source_split split,
+                               const struct source *source, const struct labels *labels,
+                               const struct tokenizer *tokenizer, const struct shard_options *options) {
+    *out = (struct wanted){0};
+    TRY(key_make(out->key, source, labels, tokenizer, options));
+    out->path =
+        text_format("%s/%s-%s-%.16s.shard", cache, source->name ? source->name : "task", split_names[split], out->key);
+    out->lock = out->path ? text_format("%s.lock", out->path) : NULL;
+    return out->lock ? STATUS_OK : status_set(STATUS_SYSTEM, "data: no memory");
+}
+
+static enum status shard_commit(struct shard *out, const struct wanted *wanted, const char *image, size_t size) {
+    TRY(file_replace(wanted->path, image, size));
+    TRY(shard_open(out, wanted->path));
+    if (strcmp(out->key, wanted->key) == 0)
+        return STATUS_OK;
+    shard_close(out);
+    return status_set(STATUS_IO, "%s: another process replaced it with a shard of another key", wanted->path);
+}
+
+enum status shard_prepare(struct shard *out, bool *made, const char *cache, enum source_split split,
+                          const struct source *source, const struct labels *labels, const struct tokenizer *tokenizer,
+                          const struct shard_options *options, struct pool *pool) {
+    struct wanted wanted;
+    char *image = NULL;
+    size_t size = 0;
+    int lock = -1;
+    bool hit = false;
+    *out = (struct shard){0};
+    enum status status = wanted_make(&wanted, cache, split, source, labels, tokenizer, options);
+    if (status != STATUS_OK)
+        goto done;
+    hit = cache_hit(out, wanted.path, wanted.key);
+    if (hit)
+        goto done;
+    TRY_GOTO(file_make_folders(cache), done);
+    TRY_GOTO(lock_take(&lock, wanted.lock, wanted.path), done);
+    hit = cache_hit(out, wanted.path, wanted.key); // by whoever had the lock
+    if (hit)
+        goto done;
+    TRY_GOTO(shard_build(&image, &size, wanted.key, source, labels->n, tokenizer, options, pool), done);
+    status = shard_commit(out, &wanted, image, size);
+done:
+    if (made)
+        *made = status == STATUS_OK && !hit;
+    free(image);
+    lock_drop(lock, wanted.lock);
+    free(wanted.path);
+    free(wanted.lock);
+    return status;
+}
