@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "optim/kernels.h"
+
+#define KERNELS_DECLARE(set)                                                                                           \
+    void optim_adamw_##set(float *w, float *m, float *v, const float *g, size_t n, const struct adamw_rates *rates);   \
+    double optim_squares_##set(const float *x, size_t n);
+
+#define KERNELS_TABLE(set)                                                                                             \
+    { .adamw = optim_adamw_##set, .squares = optim_squares_##set }
+
+KERNELS_DECLARE(plain)
+#if defined(__x86_64__)
+KERNELS_DECLARE(avx2)
+KERNELS_DECLARE(avx512)
+#endif
+
+static const struct optim_kernels tables[ISA_COUNT] = {
+    [ISA_PLAIN] = KERNELS_TABLE(plain),
+#if defined(__x86_64__)
+    [ISA_AVX2] = KERNELS_TABLE(avx2),
+    [ISA_AVX512] = KERNELS_TABLE(avx512),
+#endif
+};
+
+const struct optim_kernels *optim_kernels(enum isa isa) {
+    return (unsigned)isa < ISA_COUNT && tables[isa].adamw ? &tables[isa] : NULL;
+}

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+// AdamW over the arenas, a bucket at a time. optimizer_step only notes what is to be done; bucket_current does it.
+#include "optim/optimizer.h"
+
+#include "optim/state.h"
+
+#include <assert.h>
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+
+#define UPDATE_RUN 16384 // floats of one task: 64 KiB of each of four arenas, so about what a second cache holds
+
+struct optimizer_pending {
+    const float *gradient;    // borrowed until no bucket is due
+    struct adamw_rates rates; // without decay
+    float keep;               // with decay: 1 - lr * weight_decay
+    size_t n_due;             // buckets still to be brought up to date
+    bool *due;                // (n_buckets)
+};
+
+// Adds the parameter's runs at `runs` (NULL: only counts them); returns their number.
+static size_t runs_cut(struct run *runs, const struct param *param) {
+    size_t n = 0;
+    for (uint64_t at = 0; at < param->size; at += UPDATE_RUN, n++) {
+        uint64_t left = param->size - at;
+        if (runs)
+            runs[n] = (struct run){param->offset + at, (uint32_t)(left < UPDATE_RUN ? left : UPDATE_RUN), param->decay};
+    }
+    return n;
+}
+
+static enum status runs_open(struct optimizer_state *state, const struct param_table *table) {
+    size_t n = 0;
+    for (size_t i = 0; i < table->n; i++)
+        n += runs_cut(NULL, &table->at[i]);
+    state->runs = calloc(n + 1, sizeof *state->runs);
+    state->bucket_runs = calloc(table->n_buckets + 1, sizeof *state->bucket_runs);
+    if (!state->runs || !state->bucket_runs)
+        return status_set(STATUS_SYSTEM, "optimizer: no memory for %zu runs", n);
+    n = 0;
+    for (size_t l = 0; l < table->n_buckets; l++) {
+        const struct param_bucket *bucket = &table->buckets[l];
+        for (size_t i = bucket->first; i < bucket->first + bucket->n; i++)
+            n += runs_cut(state->runs + n, &table->at[i]);
+        state->bucket_runs[l + 1] = n;
+    }
+    return STATUS_OK;
+}
+
+static enum status moments_open(struct optimizer *optimizer, struct optimizer_state *state) {
+    uint64_t floats = optimizer->table->floats;
+    if (floats > SIZE_MAX / sizeof(float) / 4)
+        return status_set(STATUS_SYSTEM, "optimizer: %llu floats are too many", (unsigned long long)floats);
+    TRY(arena_init(&state->arena, 2 * arena_piece(floats * sizeof(float)), true));
+    optimizer->exp_avg = arena_take(&state->arena, floats * sizeof(float));
+    optimizer->exp_avg_sq = arena_take(&state->arena, floats * sizeof(float));
+    return STATUS_OK;
+}
+
+static enum status kernels_open(struct optimizer_state *state) {
+    enum isa isa;
+    TRY(isa_choose(&isa));
+    state->kernels = optim_kernels(isa);
+    if (!state->kernels)
+        return status_set(STATUS_DEVICE, "optimizer: this build has no kernels for %s", isa_name(isa));
+    return STATUS_OK;
+}
+
+static enum status optimizer_fill(struct optimizer *optimizer) {
+    struct optimizer_state *state = optimizer->state = calloc(1, sizeof *state);
+    struct optimizer_pending *pending = optimizer->pending = calloc(1, sizeof *pending);
+    if (!state || !pending)
+        return status_set(STATUS_SYSTEM, "optimizer: no memory");
+    pending->due = calloc(optimizer->table->n_buckets + 1, sizeof *pending->due);
+    if (!pending->due)
+        return status_set(STATUS_SYSTEM, "optimizer: no memory");
+    TRY(kernels_open(state));
+    TRY(runs_open(state, optimizer->table));
+    TRY(norm_open(&state->norm, optimizer->table));
+    return moments_open(optimizer, state);
+}
+
+// eps must stay positive in float: rows without a gradient, and the padding of tiles, divide 0 by it.
+static enum status options_check(const struct optimizer_options *o)
+{
+    if (!(o->beta1 >= 0 && o->beta1 < 1 && o->beta2 >= 0 && o->beta2 < 1))
+        return status_set(STATUS_USAGE, "train.betas: [%g, %g]: each must be at least 0 and below 1", o->beta1, o->beta2);
+    if (!((float)o->eps >= FLT_MIN && isfinite(o->eps)))
+        return status_set(STATUS_USAGE, "train.eps: %g: must be at least %g", o->eps, (double)FLT_MIN);
+    return STATUS_OK;
+}
+
+enum status optimizer_open(struct optimizer **out, const struct param_table *table, struct pool *pool, float *weights,
+                           const struct optimizer_options *options) {
+    *out = NULL;
+    TRY(options_check(options));
+    struct optimizer *optimizer = calloc(1, sizeof *optimizer);
+    if (!optimizer)
+        return status_set(STATUS_SYSTEM, "optimizer: no memory");
+    optimizer->table = table;
+    optimizer->pool = pool;
+    optimizer->options = *options;
+    optimizer->weights = weights;
+    enum status status = optimizer_fill(optimizer);
+    if (status != STATUS_OK) {
+        optimizer_close(optimizer);
+        return status;
+    }
+    *out = optimizer;
+    return STATUS_OK;
+}
+
+void optimizer_close(struct optimizer *optimizer) {
+    if (!optimizer)
+        return;
+    struct optimizer_state *state = optimizer->state;
+    if (state) {
+        arena_release(&state->arena);
+        norm_close(&state->norm);
+        free(state->runs);
+        free(state->bucket_runs);
+        free(state);
+    }
+    if (optimizer->pending)
+        free(optimizer->pending->due);
+    free(optimizer->pending);
+    free(optimizer);
+}
+
+// min(1, clip / (norm + 1e-6)) in float, as torch.nn.utils.clip_grad_norm_.
+static float clip_scale(double clip, double norm) {
+    if (!(clip > 0))
+        return 1;
+    float scale = (float)clip / ((float)norm + 1e-6f);
+    return scale < 1 ? scale : 1;
+}
+
+// Update number t (from 1) with this learning rate.
+static struct adamw_rates rates_of(const struct optimizer_options *o, double lr, uint64_t t, float scale) {
+    return (struct adamw_rates){
+        .scale = scale,
+        .keep = 1,
+        .beta1 = (float)o->beta1,
+        .beta2 = (float)o->beta2,
+        .one_beta1 = (float)(1 - o->beta1),
+        .one_beta2 = (float)(1 - o->beta2),
+        .step = (float)(lr / (1 - pow(o->beta1, (double)t))),
+        .root = (float)(1 / sqrt(1 - pow(o->beta2, (double)t))),
+        .eps = (float)o->eps,
+    };
+}
+
+double optimizer_step(struct optimizer *optimizer, const float *gradient, double norm) {
+    struct optimizer_pending *pending = optimizer->pending;
+    const struct optimizer_options *options = &optimizer->options;
+    assert(pending->n_due == 0 && isfinite(norm));
+    double lr = schedule_lr(&options->schedule, optimizer->step);
+    optimizer->step++;
+    pending->gradient = gradient;
+    pending->rates = rates_of(options, lr, optimizer->step, clip_scale(options->clip, norm));
+    pending->keep = (float)(1 - lr * options->weight_decay);
+    pending->n_due = optimizer->table->n_buckets;
+    for (size_t l = 0; l < pending->n_due; l++)
+        pending->due[l] = true;
+    return lr;
+}
+
+struct update_work {
+    struct optimizer *optimizer;
+    const struct run *runs;
+};
+
+static void update_task(void *context, size_t task, unsigned thread) {
+    (void)thread;
+    const struct update_work *work = context;
+    const struct optimizer *optimizer = work->optimizer;
+    const struct optimizer_pending *pending = optimizer->pending;
+    const struct optimizer_state *state = optimizer->state;
+    const struct run *run = &work->runs[task];
+    struct adamw_rates rates = pending->rates;
+    rates.keep = run->decay ? pending->keep : 1;
+    state->kernels->adamw(optimizer->weights + run->offset, optimizer->exp_avg + run->offset,
+                          optimizer->exp_avg_sq + run->offset, pending->gradient + run->offset, run->n, &rates);
+}
+
+void bucket_current(struct optimizer *optimizer, unsigned l) {
+    struct optimizer_pending *pending = optimizer->pending;
+    struct optimizer_state *state = optimizer->state;
+    assert(l < optimizer->table->n_buckets);
+    if (!pending->due[l])
+        return;
+    struct update_work work = {optimizer, state->runs + state->bucket_runs[l]};
+    pool_run(optimizer->pool, update_task, &work, state->bucket_runs[l + 1] - state->bucket_runs[l]);
+    pending->due[l] = false;
+    pending->n_due--;
+}
+
+void params_current(struct optimizer *optimizer) {
+    for (unsigned l = 0; l < optimizer->table->n_buckets; l++)
+        bucket_current(optimizer, l);
+}

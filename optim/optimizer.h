@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// AdamW over the flat arenas. An update is pending after optimizer_step until each bucket is next read:
+// bucket_current(l) applies it. params_current() does so for all (evaluation, save, export).
+#ifndef FINETUNED_OPTIM_OPTIMIZER_H
+#define FINETUNED_OPTIM_OPTIMIZER_H
+
+#include "base/param.h"
+#include "base/pool.h"
+#include "comm/comm.h"
+#include "optim/schedule.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct optimizer_options {
+    double beta1, beta2, eps, weight_decay, clip; // clip 0 = off
+    struct schedule schedule;
+};
+
+struct optimizer {
+    const struct param_table *table;
+    struct pool *pool;
+    struct optimizer_options options;
+    float *weights;    // fp32 master (table->floats), borrowed
+    float *exp_avg;    // (table->floats)
+    float *exp_avg_sq; // (table->floats)
+    uint64_t step;     // updates done, the pending one included
+    struct optimizer_pending *pending;
+    void *state;       // its own: norm blocks, arenas
+};
+
+enum status optimizer_open(struct optimizer **out, const struct param_table *table, struct pool *pool, float *weights,
+                           const struct optimizer_options *options);
+void optimizer_close(struct optimizer *optimizer);
+
+// L2 norm over the whole gradient: squares summed in double over fixed blocks (a 32-row block's K-slices of fixed size, an embedding's
+// row, a vector), then the blocks in one fixed order. NaN or infinite if the gradient is.
+double optimizer_norm(struct optimizer *optimizer, const float *gradient);
+
+// Makes the update of this gradient pending (it must stay untouched until params_current): step += 1, its learning rate is
+// schedule(step-1). norm: before clipping. Returns the learning rate.
+double optimizer_step(struct optimizer *optimizer, const float *gradient, double norm);
+
+// Brings bucket l up to date; nothing to do if it is.
+void bucket_current(struct optimizer *optimizer, unsigned l);
+void params_current(struct optimizer *optimizer);
+
+#endif
