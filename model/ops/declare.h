@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the files of model/ops and model/gemm define for the table of their instruction set (table.c); shapes:
+// model/ops.h.
+#ifndef FINETUNED_MODEL_OPS_DECLARE_H
+#define FINETUNED_MODEL_OPS_DECLARE_H
+
+#include "model/ops.h"
+
+void ISA_NAME(embed_row)(float *out, const float *word, const float *position, const float *type, size_t c);
+void ISA_NAME(layernorm_forward)(float *y, float *mean, float *rstd, const float *x, const float *gamma,
+                                 const float *beta, size_t rows, size_t c, float eps);
+void ISA_NAME(layernorm_backward)(float *dx, const float *dy, const float *x, const float *mean, const float *rstd,
+                                  const float *gamma, size_t rows, size_t c);
+void ISA_NAME(layernorm_parameters)(float *dgamma, float *dbeta, const float *dy, const float *x, const float *mean,
+                                    const float *rstd, const uint32_t *offsets, uint32_t parts, size_t c, size_t c0,
+                                    size_t c1);
+void ISA_NAME(column_sums)(float *dbias, const float *dy, const uint32_t *offsets, uint32_t parts, size_t c, size_t c0,
+                           size_t c1);
+void ISA_NAME(dropout)(float *y, const float *x, size_t rows, size_t c, uint32_t first_row, uint32_t example,
+                       const struct dropout *d);
+void ISA_NAME(add)(float *y, const float *x, size_t n);
+void ISA_NAME(gelu_forward)(float *y, const float *x, size_t n);
+void ISA_NAME(gelu_backward)(float *dx, const float *dy, const float *x, size_t n);
+void ISA_NAME(tanh_forward)(float *y, const float *x, size_t n);
+void ISA_NAME(tanh_backward)(float *dx, const float *dy, const float *y, size_t n);
+void ISA_NAME(attention_forward)(float *out, const struct attention *a, float *scratch);
+void ISA_NAME(attention_backward)(float *dq, float *dk, float *dv, const float *dout, const struct attention *a,
+                                  float *scratch);
+void ISA_NAME(cross_entropy)(double *losses, float *dlogits, const float *logits, const int32_t *labels, size_t rows,
+                             size_t n, float scale);
+void ISA_NAME(softmax)(float *y, const float *x, size_t rows, size_t n);
+void ISA_NAME(gemm_tile)(float *y, size_t ldy, const float *x, size_t ldx, const float *block, const float *bias,
+                         size_t rows, size_t k, size_t columns, bool accumulate);
+void ISA_NAME(gemm_weight_tile)(float *dblock, const float *dy, size_t ldy, const float *x, size_t ldx,
+                                const uint32_t *offsets, uint32_t parts, size_t k0, size_t k1, size_t columns);
+
+extern const struct ops ISA_NAME(ops_table_);
+
+#endif

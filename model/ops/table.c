@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/ops/declare.h"
+
+#if defined(__AVX512F__)
+#define TABLE_ISA ISA_AVX512
+#elif defined(__AVX2__)
+#define TABLE_ISA ISA_AVX2
+#else
+#define TABLE_ISA ISA_PLAIN
+#endif
+
+const struct ops ISA_NAME(ops_table_) = {
+    .isa = TABLE_ISA,
+    .embed_row = ISA_NAME(embed_row),
+    .layernorm_forward = ISA_NAME(layernorm_forward),
+    .layernorm_backward = ISA_NAME(layernorm_backward),
+    .layernorm_parameters = ISA_NAME(layernorm_parameters),
+    .column_sums = ISA_NAME(column_sums),
+    .dropout = ISA_NAME(dropout),
+    .add = ISA_NAME(add),
+    .gelu_forward = ISA_NAME(gelu_forward),
+    .gelu_backward = ISA_NAME(gelu_backward),
+    .tanh_forward = ISA_NAME(tanh_forward),
+    .tanh_backward = ISA_NAME(tanh_backward),
+    .attention_forward = ISA_NAME(attention_forward),
+    .attention_backward = ISA_NAME(attention_backward),
+    .cross_entropy = ISA_NAME(cross_entropy),
+    .softmax = ISA_NAME(softmax),
+    .gemm_tile = ISA_NAME(gemm_tile),
+    .gemm_weight_tile = ISA_NAME(gemm_weight_tile),
+};

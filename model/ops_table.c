@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// Chooses among the tables that model/ops/table.c gives, one an instruction set.
+#include "model/ops.h"
+#include "model/ops/attention.h"
+
+extern const struct ops ops_table__plain;
+#if defined(__x86_64__)
+extern const struct ops ops_table__avx2, ops_table__avx512;
+static const struct ops *const tables[ISA_COUNT] = {&ops_table__plain, &ops_table__avx2, &ops_table__avx512};
+#else
+static const struct ops *const tables[ISA_COUNT] = {&ops_table__plain};
+#endif
+
+const struct ops *ops_table(enum isa isa) {
+    if ((unsigned)isa >= ISA_COUNT || isa > isa_best())
+        return NULL;
+    return tables[isa];
+}
+
+size_t attention_scratch(size_t length, size_t head_size) {
+    return 3 * attention_scores(length) + attention_tiles(length, head_size);
+}

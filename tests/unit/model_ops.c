@@ -1,0 +1,694 @@
+// SPDX-License-Identifier: Apache-2.0
+// Walks every op on every instruction set of this machine against its definition in double precision, with a bound per
+// op; gradients are those of the definition by central differences. A new op of model/ops.h needs a row in `rows` (the
+// last test counts them). What an op gives must also be the same bits on all instruction sets.
+#include "support.h"
+
+#include "base/pool.h"
+#include "base/rng.h"
+#include "model/ops.h"
+
+#include <math.h>
+
+#define STEP 1e-5 // of central differences
+
+struct row {
+    const char *name;
+    void (*check)(const struct ops *ops);
+};
+
+static struct rng stream;
+static uint64_t seen; // hash of the bits that the running row has checked
+
+static float *floats(size_t n) {
+    float *x = calloc(n ? n : 1, sizeof *x);
+    assert_non_null(x);
+    return x;
+}
+
+static float *normals(size_t n, double mean, double spread) {
+    float *x = floats(n);
+    for (size_t i = 0; i < n; i++)
+        x[i] = (float)(mean + spread * rng_normal(&stream));
+    return x;
+}
+
+static double *doubles(const float *x, size_t n) {
+    double *y = malloc((n ? n : 1) * sizeof *y);
+    assert_non_null(y);
+    for (size_t i = 0; i < n; i++)
+        y[i] = x ? (double)x[i] : 0;
+    return y;
+}
+
+// FNV-1a over the bits.
+static void see(const float *x, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        uint32_t bits;
+        memcpy(&bits, &x[i], sizeof bits);
+        seen = (seen ^ bits) * 0x100000001b3u;
+    }
+}
+
+static void check(const float *got, const double *want, size_t n, double absolute, double relative) {
+    see(got, n);
+    for (size_t i = 0; i < n; i++)
+        assert_near(got[i], want[i], absolute, relative);
+}
+
+static void check_bits(const float *got, const float *want, size_t n) {
+    see(got, n);
+    for (size_t i = 0; i < n; i++)
+        if (memcmp(&got[i], &want[i], sizeof *got))
+            fail_msg("element %zu: %.9g, wanted %.9g", i, (double)got[i], (double)want[i]);
+}
+
+// Derivative of f at x[i], by central differences.
+static double slope(double (*f)(const void *context), const void *context, double *x) {
+    const double at = *x;
+    *x = at + STEP;
+    const double above = f(context);
+    *x = at - STEP;
+    const double below = f(context);
+    *x = at;
+    return (above - below) / (2 * STEP);
+}
+
+static const size_t widths[] = {1, 3, 13, 16, 31, 64, 100, 384, 768};
+#define EACH_WIDTH(c) for (size_t w_ = 0, c; w_ < sizeof widths / sizeof *widths && (c = widths[w_], true); w_++)
+
+static void check_embed_row(const struct ops *ops) {
+    EACH_WIDTH(c) {
+        float *in = normals(3 * c, 0, 1), *out = floats(c);
+        double *want = doubles(in, c);
+        for (size_t i = 0; i < c; i++)
+            want[i] += (double)in[c + i] + in[2 * c + i];
+        ops->embed_row(out, in, in + c, in + 2 * c, c);
+        check(out, want, c, 1e-6, 0);
+        free(in), free(out), free(want);
+    }
+}
+
+// --- Layer normalisation
+
+struct norm {
+    size_t c;
+    const double *gamma, *beta, *dy;
+    double *x, *y; // one row
+};
+
+static const double norm_eps = 1e-5;
+
+// Writes y; returns sum(y * dy).
+static double norm_define(const void *context) {
+    const struct norm *n = context;
+    double mean = 0, variance = 0, sum = 0;
+    for (size_t i = 0; i < n->c; i++)
+        mean += n->x[i] / (double)n->c;
+    for (size_t i = 0; i < n->c; i++)
+        variance += (n->x[i] - mean) * (n->x[i] - mean) / (double)n->c;
+    for (size_t i = 0; i < n->c; i++) {
+        n->y[i] = (n->x[i] - mean) / sqrt(variance + norm_eps) * n->gamma[i] + n->beta[i];
+        sum += n->y[i] * n->dy[i];
+    }
+    return sum;
+}
+
+#define NORM_ROWS 5
+static void check_layernorm(const struct ops *ops, bool backward) {
+    EACH_WIDTH(c) {
+        float *x = normals(NORM_ROWS * c, 3, 2), *dy = normals(NORM_ROWS * c, 0, 1), *gamma = normals(c, 1, 0.3);
+        float *beta = normals(c, 0, 1), *y = floats(NORM_ROWS * c), mean[NORM_ROWS], rstd[NORM_ROWS];
+        double *x2 = doubles(x, NORM_ROWS * c), *dy2 = doubles(dy, NORM_ROWS * c), *gamma2 = doubles(gamma, c);
+        double *beta2 = doubles(beta, c), *y2 = doubles(NULL, c), *dx2 = doubles(NULL, c);
+        ops->layernorm_forward(y, mean, rstd, x, gamma, beta, NORM_ROWS, c, (float)norm_eps);
+        float *dx = floats(NORM_ROWS * c), *in_place = floats(NORM_ROWS * c), unused[NORM_ROWS];
+        memcpy(in_place, backward ? dy : x, NORM_ROWS * c * sizeof *dy);
+        if (backward) {
+            ops->layernorm_backward(dx, dy, x, mean, rstd, gamma, NORM_ROWS, c);
+            ops->layernorm_backward(in_place, in_place, x, mean, rstd, gamma, NORM_ROWS, c);
+        } else {
+            ops->layernorm_forward(in_place, unused, unused, in_place, gamma, beta, NORM_ROWS, c, (float)norm_eps);
+        }
+        for (size_t r = 0; r < NORM_ROWS; r++) {
+            const struct norm n = {c, gamma2, beta2, dy2 + r * c, x2 + r * c, y2};
+            norm_define(&n);
+            if (!backward) {
+                check(y + r * c, y2, c, 4e-6, 4e-6);
+                continue;
+            }
+            for (size_t i = 0; i < c; i++)
+                dx2[i] = slope(norm_define, &n, &n.x[i]);
+            check(dx + r * c, dx2, c, 2e-5, 1e-5);
+        }
+        check_bits(in_place, backward ? dx : y, NORM_ROWS * c);
+        free(x), free(dy), free(gamma), free(beta), free(y), free(dx), free(in_place);
+        free(x2), free(dy2), free(gamma2), free(beta2), free(y2), free(dx2);
+    }
+}
+
+static void check_layernorm_forward(const struct ops *ops) {
+    check_layernorm(ops, false);
+}
+
+static void check_layernorm_backward(const struct ops *ops) {
+    check_layernorm(ops, true);
+}
+
+#define SUM_ROWS 37
+static const uint32_t sum_offsets[] = {0, 5, 5, 6, 20, 30, 37, 37, 37}; // eight parts, some empty
+
+// sums of rows `at` of the definitions' columns; scaled: dy * xhat.
+static void column_define(double *want, const float *dy, const float *x, const float *mean, const float *rstd,
+                          size_t c) {
+    for (size_t i = 0; i < c; i++) {
+        want[i] = 0;
+        for (size_t r = 0; r < SUM_ROWS; r++)
+            want[i] += dy[r * c + i] * (x ? ((double)x[r * c + i] - mean[r]) * rstd[r] : 1.0);
+    }
+}
+
+// got = the tree over eight rows of c floats that single-part calls gave.
+static void tree_of_eight(const struct ops *ops, float *part, size_t c) {
+    for (size_t width = 1; width < 8; width *= 2)
+        for (size_t p = 0; p < 8; p += 2 * width)
+            ops->add(part + p * c, part + (p + width) * c, c);
+}
+
+static void check_layernorm_parameters(const struct ops *ops) {
+    EACH_WIDTH(c) {
+        float *x = normals(SUM_ROWS * c, 1, 2), *dy = normals(SUM_ROWS * c, 0, 1);
+        float *mean = normals(SUM_ROWS, 1, 0.1), *rstd = normals(SUM_ROWS, 0.5, 0.01);
+        float *dgamma = floats(c), *dbeta = floats(c), *part_gamma = floats(8 * c), *part_beta = floats(8 * c);
+        double *want = doubles(NULL, c);
+        const size_t cut = c / 3;
+        ops->layernorm_parameters(dgamma, dbeta, dy, x, mean, rstd, sum_offsets, 8, c, cut, c);
+        for (size_t i = 0; i < cut; i++)
+            assert_true(dgamma[i] == 0 && dbeta[i] == 0);
+        ops->layernorm_parameters(dgamma, dbeta, dy, x, mean, rstd, sum_offsets, 8, c, 0, cut);
+        column_define(want, dy, x, mean, rstd, c);
+        check(dgamma, want, c, 2e-5, 1e-5);
+        column_define(want, dy, NULL, NULL, NULL, c);
+        check(dbeta, want, c, 2e-5, 1e-5);
+        for (size_t p = 0; p < 8; p++)
+            ops->layernorm_parameters(part_gamma + p * c, part_beta + p * c, dy, x, mean, rstd, sum_offsets + p, 1, c,
+                                      0, c);
+        tree_of_eight(ops, part_gamma, c);
+        tree_of_eight(ops, part_beta, c);
+        check_bits(dgamma, part_gamma, c);
+        check_bits(dbeta, part_beta, c);
+        free(x), free(dy), free(mean), free(rstd), free(dgamma), free(dbeta), free(part_gamma), free(part_beta);
+        free(want);
+    }
+}
+
+static void check_column_sums(const struct ops *ops) {
+    EACH_WIDTH(c) {
+        float *dy = normals(SUM_ROWS * c, 0, 1), *sums = floats(c), *part = floats(8 * c);
+        double *want = doubles(NULL, c);
+        const size_t cut = c / 2;
+        ops->column_sums(sums, dy, sum_offsets, 8, c, 0, cut);
+        for (size_t i = cut; i < c; i++)
+            assert_true(sums[i] == 0);
+        ops->column_sums(sums, dy, sum_offsets, 8, c, cut, c);
+        column_define(want, dy, NULL, NULL, NULL, c);
+        check(sums, want, c, 2e-5, 1e-5);
+        for (size_t p = 0; p < 8; p++)
+            ops->column_sums(part + p * c, dy, sum_offsets + p, 1, c, 0, c);
+        tree_of_eight(ops, part, c);
+        check_bits(sums, part, c);
+        free(dy), free(sums), free(part), free(want);
+    }
+}
+
+// --- Dropout
+
+// The mask of an element, straight from the definition in model/ops.h.
+static float mask_define(const struct dropout *d, uint32_t row, uint32_t c, uint32_t example) {
+    if (d->threshold == 0)
+        return 1;
+    uint32_t out[4];
+    rng_philox(out, (uint32_t[4]){c / 8, row, d->site, example}, d->key);
+    const uint32_t lane = (out[c % 8 / 2] >> (c % 2 ? 16 : 0)) & 0xffff;
+    return lane >= d->threshold ? 65536.0f / (float)(65536 - d->threshold) : 0.0f;
+}
+
+static void check_dropout(const struct ops *ops) {
+    static const uint32_t thresholds[] = {0, 6554, 32768, 65535};
+    EACH_WIDTH(c) for (size_t t = 0; t < 4; t++) {
+        const struct dropout d = {0x123456789abcdef0u + c, (uint32_t)(40 + t), thresholds[t]};
+        float *x = normals(7 * c, 0, 1), *y = floats(7 * c), *want = floats(7 * c);
+        const uint32_t first = c == 13 ? 3 * 65536 : 2;
+        double kept = 0;
+        for (uint32_t i = 0; i < 7 * c; i++) {
+            const float mask = mask_define(&d, first + i / (uint32_t)c, i % (uint32_t)c, 11);
+            want[i] = x[i] * mask;
+            kept += mask != 0;
+        }
+        ops->dropout(y, x, 7, c, first, 11, &d);
+        check_bits(y, want, 7 * c);
+        ops->dropout(x, x, 7, c, first, 11, &d);
+        check_bits(x, want, 7 * c);
+        if (c == 768)
+            assert_near(kept / (7 * 768), 1 - thresholds[t] / 65536.0, 0.03, 0);
+        free(x), free(y), free(want);
+    }
+}
+
+// --- Elementwise
+
+static double gelu_define(double x) {
+    return x / 2 * erfc(-x / sqrt(2));
+}
+
+static double gelu_slope(double x) {
+    return erfc(-x / sqrt(2)) / 2 + x * exp(-x * x / 2) / sqrt(2 * M_PI);
+}
+
+static double tanh_slope(double x) {
+    return 1 - tanh(x) * tanh(x);
+}
+
+#define GRID 4003 // odd, so that a loop has a remainder
+
+static float grid_point(size_t i) {
+    static const float special[] = {0, -0.0f, 1e-30f, -1e-30f, 1e4f, -1e4f, 1e19f, -1e19f};
+    return i < 8 ? special[i] : (float)(((double)i - GRID / 2.0) * 12 / (GRID / 2.0));
+}
+
+static void check_elementwise(void (*op)(float *y, const float *x, size_t n), double (*define)(double), double absolute,
+                              double relative) {
+    float *x = floats(GRID), *y = floats(GRID);
+    double *want = doubles(NULL, GRID);
+    for (size_t i = 0; i < GRID; i++)
+        want[i] = define(x[i] = grid_point(i));
+    op(y, x, GRID);
+    check(y, want, GRID, absolute, relative);
+    op(x, x, GRID);
+    check_bits(x, y, GRID);
+    free(x), free(y), free(want);
+}
+
+static void check_gelu_forward(const struct ops *ops) {
+    check_elementwise(ops->gelu_forward, gelu_define, 1.5e-7, 2e-7);
+}
+
+static void check_tanh_forward(const struct ops *ops) {
+    check_elementwise(ops->tanh_forward, tanh, 0, 4e-7);
+}
+
+static void check_gelu_backward(const struct ops *ops) {
+    float *x = floats(GRID), *dy = normals(GRID, 0, 1), *dx = floats(GRID);
+    for (size_t i = 0; i < GRID; i++)
+        x[i] = grid_point(i);
+    ops->gelu_backward(dx, dy, x, GRID);
+    double *want = doubles(dy, GRID);
+    for (size_t i = 0; i < GRID; i++) {
+        if (fabsf(x[i]) < 13) // the formula used as definition is itself a derivative
+            assert_near((gelu_define(x[i] + STEP) - gelu_define(x[i] - STEP)) / (2 * STEP), gelu_slope(x[i]), 1e-9, 0);
+        want[i] *= gelu_slope(x[i]);
+    }
+    check(dx, want, GRID, 6e-7, 4e-7);
+    ops->gelu_backward(dy, dy, x, GRID);
+    check_bits(dy, dx, GRID);
+    free(x), free(dy), free(dx), free(want);
+}
+
+static void check_tanh_backward(const struct ops *ops) {
+    float *y = floats(GRID), *dy = normals(GRID, 0, 1), *dx = floats(GRID);
+    double *want = doubles(dy, GRID);
+    for (size_t i = 0; i < GRID; i++) {
+        const double x = grid_point(i) / 4;
+        y[i] = (float)tanh(x);
+        want[i] *= tanh_slope(x);
+    }
+    ops->tanh_backward(dx, dy, y, GRID);
+    check(dx, want, GRID, 1e-6, 0);
+    ops->tanh_backward(dy, dy, y, GRID);
+    check_bits(dy, dx, GRID);
+    free(y), free(dy), free(dx), free(want);
+}
+
+static void check_add(const struct ops *ops) {
+    for (size_t n = 0; n < 70; n++) {
+        float *x = normals(n, 0, 1), *y = normals(n + 1, 0, 1), *want = floats(n + 1);
+        for (size_t i = 0; i < n; i++)
+            want[i] = y[i] + x[i];
+        want[n] = y[n];
+        ops->add(y, x, n);
+        check_bits(y, want, n + 1);
+        free(x), free(y), free(want);
+    }
+}
+
+// --- Softmax and loss
+
+static double log_sum(const float *x, size_t n) {
+    double sum = 0, top = x[0];
+    for (size_t i = 1; i < n; i++)
+        top = fmax(top, x[i]);
+    for (size_t i = 0; i < n; i++)
+        sum += exp(x[i] - top);
+    return top + log(sum);
+}
+
+static void check_softmax(const struct ops *ops) {
+    for (size_t n = 1; n < 70; n++) {
+        float *x = normals(3 * n, 50, 20), *y = floats(3 * n);
+        double *want = doubles(NULL, 3 * n);
+        for (size_t i = 0; i < 3 * n; i++)
+            want[i] = exp(x[i] - log_sum(x + i / n * n, n));
+        ops->softmax(y, x, 3, n);
+        check(y, want, 3 * n, 1e-30, 1e-5); // x - max is rounded: up to 2^-24 of some 60
+        free(x), free(y), free(want);
+    }
+}
+
+#define LABELS 5
+struct entropy {
+    double logits[LABELS];
+    int32_t label;
+};
+
+static double entropy_define(const void *context) {
+    const struct entropy *e = context;
+    double sum = 0;
+    for (size_t i = 0; i < LABELS; i++)
+        sum += exp(e->logits[i]);
+    return log(sum) - e->logits[e->label];
+}
+
+static void check_cross_entropy(const struct ops *ops) {
+    enum { ROWS = 20 };
+    float *x = normals(ROWS * LABELS, 0, 3), *dx = floats(ROWS * LABELS);
+    int32_t labels[ROWS];
+    double losses[ROWS], again[ROWS];
+    for (int r = 0; r < ROWS; r++)
+        labels[r] = r % LABELS;
+    ops->cross_entropy(losses, dx, x, labels, ROWS, LABELS, 0.125f);
+    ops->cross_entropy(again, NULL, x, labels, ROWS, LABELS, 0.125f);
+    for (int r = 0; r < ROWS; r++) {
+        struct entropy e = {.label = labels[r]};
+        double want[LABELS];
+        for (int i = 0; i < LABELS; i++)
+            e.logits[i] = x[r * LABELS + i];
+        assert_near(losses[r], entropy_define(&e), 1e-12, 1e-12);
+        assert_true(losses[r] == again[r]);
+        for (int i = 0; i < LABELS; i++)
+            want[i] = 0.125 * slope(entropy_define, &e, &e.logits[i]);
+        check(dx + r * LABELS, want, LABELS, 1e-8, 1e-7);
+    }
+    const float far[3] = {1000, -1000, 0};
+    ops->cross_entropy(losses, dx, far, &(int32_t){1}, 1, 3, 1);
+    assert_near(losses[0], 2000, 0, 1e-12);
+    check(dx, (double[3]){1, -1, 0}, 3, 0, 0);
+    free(x), free(dx);
+}
+
+// --- Attention
+
+struct head { // one segment and head in double, rows `d` apart
+    uint32_t rows_q, length, d;
+    double scale;
+    double *q, *k, *v, *out, *dout;
+    const struct attention *a;
+};
+
+// Writes out; returns sum(out * dout).
+static double head_define(const void *context) {
+    const struct head *h = context;
+    double total = 0, *p = malloc(h->length * sizeof *p);
+    for (uint32_t r = 0; r < h->rows_q; r++) {
+        double sum = 0, top = -1e300;
+        for (uint32_t j = 0; j < h->length; j++) {
+            p[j] = 0;
+            for (uint32_t i = 0; i < h->d; i++)
+                p[j] += h->scale * h->q[r * h->d + i] * h->k[j * h->d + i];
+            top = fmax(top, p[j]);
+        }
+        for (uint32_t j = 0; j < h->length; j++)
+            sum += p[j] = exp(p[j] - top);
+        for (uint32_t j = 0; j < h->length; j++)
+            p[j] *= (double)mask_define(&h->a->dropout, h->a->head * 65536 + r, j, h->a->example) / sum;
+        for (uint32_t i = 0; i < h->d; i++) {
+            double o = 0;
+            for (uint32_t j = 0; j < h->length; j++)
+                o += p[j] * h->v[j * h->d + i];
+            h->out[r * h->d + i] = o;
+            total += o * h->dout[r * h->d + i];
+        }
+    }
+    free(p);
+    return total;
+}
+
+// Rows `from` floats apart into rows of d doubles.
+static double *packed(const float *x, size_t rows, size_t d, size_t from) {
+    double *y = doubles(NULL, rows * d);
+    for (size_t i = 0; x && i < rows * d; i++)
+        y[i] = x[i / d * from + i % d];
+    return y;
+}
+
+static void check_rows(const float *got, const double *want, size_t rows, size_t d, size_t stride, double absolute) {
+    for (size_t r = 0; r < rows; r++) {
+        check(got + r * stride, want + r * d, d, absolute, 1e-5);
+        for (size_t i = d; i < stride && r + 1 < rows; i++)
+            assert_true(got[r * stride + i] == 0); // nothing written between the rows
+    }
+}
+
+// All elements of small inputs, some of large ones.
+static void check_slopes(const float *got, const struct head *h, double *x, size_t rows, size_t stride) {
+    const size_t n = rows * h->d, every = n > 256 ? n / 23 : 1;
+    for (size_t i = 0; i < n; i += every) {
+        const double want = slope(head_define, h, &x[i]);
+        check(&got[i / h->d * stride + i % h->d], &want, 1, 5e-6, 1e-5);
+    }
+}
+
+struct shape {
+    uint32_t length, rows_q, d, threshold;
+};
+
+static const struct shape shapes[] = {
+    {1, 1, 8, 0},    {2, 2, 13, 0},        {7, 7, 13, 6554},  {16, 16, 16, 0},   {17, 17, 64, 6554},
+    {31, 31, 32, 0}, {31, 1, 32, 0},       {33, 1, 13, 6554}, {33, 33, 8, 6554}, {70, 70, 64, 13107},
+    {70, 1, 64, 0},  {130, 130, 64, 6554}, {5, 5, 40, 655},
+};
+#define N_SHAPES (sizeof shapes / sizeof *shapes)
+
+static void check_attention(const struct ops *ops, const struct shape *s, bool backward) {
+    const size_t stride = 3 * s->d + 5, stride_q = s->rows_q == 1 ? s->d : stride + 2;
+    float *q = normals(s->rows_q * stride_q, 0, 1), *kv = normals(s->length * stride, 0, 1);
+    float *dout = normals(s->rows_q * stride_q, 0, 1), *out = floats(s->rows_q * stride_q);
+    float *dq = floats(s->rows_q * stride_q), *dk = floats(s->length * stride), *dv = floats(s->length * stride);
+    float *scratch = floats(attention_scratch(s->length, s->d));
+    for (size_t i = 0; i < attention_scratch(s->length, s->d); i++)
+        scratch[i] = NAN; // what was there before must not matter
+    struct attention a = {.q = q, .k = kv, .v = kv + s->d, .stride_q = stride_q, .stride = stride};
+    a.rows_q = s->rows_q, a.length = s->length, a.head = 2, a.example = 9, a.head_size = s->d;
+    a.scale = 1 / sqrtf((float)s->d), a.dropout = (struct dropout){77, 5, s->threshold};
+    struct head h = {s->rows_q, s->length, s->d, a.scale, NULL, NULL, NULL, NULL, NULL, &a};
+    h.q = packed(q, s->rows_q, s->d, stride_q), h.k = packed(kv, s->length, s->d, stride);
+    h.v = packed(kv + s->d, s->length, s->d, stride), h.dout = packed(dout, s->rows_q, s->d, stride_q);
+    h.out = packed(NULL, s->rows_q, s->d, stride_q);
+    if (backward) {
+        ops->attention_backward(dq, dk, dv, dout, &a, scratch);
+        check_slopes(dq, &h, h.q, s->rows_q, stride_q);
+        check_slopes(dk, &h, h.k, s->length, stride);
+        check_slopes(dv, &h, h.v, s->length, stride);
+    } else {
+        head_define(&h);
+        ops->attention_forward(out, &a, scratch);
+        check_rows(out, h.out, s->rows_q, s->d, stride_q, 2e-6);
+        a.rows_q = 1; // the first row alone: the same bits
+        ops->attention_forward(dq, &a, scratch);
+        check_bits(dq, out, s->d);
+    }
+    free(q), free(kv), free(dout), free(out), free(dq), free(dk), free(dv), free(scratch);
+    free(h.q), free(h.k), free(h.v), free(h.out), free(h.dout);
+}
+
+static void check_attention_forward(const struct ops *ops) {
+    for (size_t i = 0; i < N_SHAPES; i++)
+        check_attention(ops, &shapes[i], false);
+    check_attention(ops, &(struct shape){512, 512, 64, 6554}, false);
+}
+
+static void check_attention_backward(const struct ops *ops) {
+    for (size_t i = 0; i < N_SHAPES; i++)
+        check_attention(ops, &shapes[i], true);
+}
+
+// --- Tile kernels: equal bits with the chain of fused multiply-adds (model_gemm.c has more)
+
+static void check_gemm_tile(const struct ops *ops) {
+    for (size_t rows = 1; rows <= 30; rows++)
+        for (size_t columns = 1; columns <= 32; columns += rows % 2 ? 31 : 5) {
+            const size_t k = 9 + rows;
+            float *x = normals(rows * k, 0, 1), *block = normals(k * 32, 0, 1), *bias = normals(columns, 0, 1);
+            float *y = floats(rows * 40), *want = floats(rows * 40);
+            for (size_t m = 0; m < rows; m++)
+                for (size_t n = 0; n < columns; n++) {
+                    float sum = bias[n];
+                    for (size_t i = 0; i < k; i++)
+                        sum = fmaf(x[m * k + i], block[i * 32 + n], sum);
+                    for (size_t i = 0; i < k; i++)
+                        sum = fmaf(x[m * k + i], block[i * 32 + n], sum);
+                    want[m * 40 + n] = sum;
+                }
+            ops->gemm_tile(y, 40, x, k, block, bias, rows, k, columns, false);
+            ops->gemm_tile(y, 40, x, k, block, NULL, rows, k, columns, true);
+            check_bits(y, want, rows * 40);
+            free(x), free(block), free(bias), free(y), free(want);
+        }
+}
+
+static void check_gemm_weight_tile(const struct ops *ops) {
+    static const uint32_t offsets[] = {0, 3, 3, 8, 20};
+    for (size_t columns = 1; columns <= 32; columns++) {
+        const size_t k = 29, k0 = columns % 7, k1 = k - columns % 5;
+        float *x = normals(20 * k, 0, 1), *dy = normals(20 * columns, 0, 1);
+        float *block = floats(k * 32), *want = floats(k * 32);
+        for (size_t i = k0; i < k1; i++)
+            for (size_t n = 0; n < columns; n++) {
+                float part[4] = {0};
+                for (size_t p = 0; p < 4; p++)
+                    for (size_t t = offsets[p]; t < offsets[p + 1]; t++)
+                        part[p] = fmaf(x[t * k + i], dy[t * columns + n], part[p]);
+                want[i * 32 + n] = (part[0] + part[1]) + (part[2] + part[3]);
+            }
+        ops->gemm_weight_tile(block, dy, columns, x, k, offsets, 4, k0, k1, columns);
+        check_bits(block, want, k * 32);
+        free(x), free(dy), free(block), free(want);
+    }
+}
+
+static const struct row rows[] = {
+    {"embed_row", check_embed_row},
+    {"layernorm_forward", check_layernorm_forward},
+    {"layernorm_backward", check_layernorm_backward},
+    {"layernorm_parameters", check_layernorm_parameters},
+    {"column_sums", check_column_sums},
+    {"dropout", check_dropout},
+    {"add", check_add},
+    {"gelu_forward", check_gelu_forward},
+    {"gelu_backward", check_gelu_backward},
+    {"tanh_forward", check_tanh_forward},
+    {"tanh_backward", check_tanh_backward},
+    {"attention_forward", check_attention_forward},
+    {"attention_backward", check_attention_backward},
+    {"cross_entropy", check_cross_entropy},
+    {"softmax", check_softmax},
+    {"gemm_tile", check_gemm_tile},
+    {"gemm_weight_tile", check_gemm_weight_tile},
+};
+#define N_ROWS (sizeof rows / sizeof *rows)
+
+static uint64_t seen_plain[N_ROWS];
+
+static void test_walk(const struct ops *ops) {
+    assert_non_null(ops);
+    for (size_t i = 0; i < N_ROWS; i++) {
+        printf("%s: %s\n", isa_name(ops->isa), rows[i].name);
+        stream = rng_stream(1, i);
+        seen = 0xcbf29ce484222325u;
+        rows[i].check(ops);
+        if (ops->isa == ISA_PLAIN)
+            seen_plain[i] = seen;
+        else if (seen != seen_plain[i])
+            fail_msg("%s: other bits than plain's", rows[i].name);
+    }
+}
+
+static void test_plain(void **state) {
+    (void)state;
+    test_walk(ops_table(ISA_PLAIN));
+}
+
+static void test_avx2(void **state) {
+    (void)state;
+    SUPPORT_NEED(ops_table(ISA_AVX2), "avx2");
+    test_walk(ops_table(ISA_AVX2));
+}
+
+static void test_avx512(void **state) {
+    (void)state;
+    SUPPORT_NEED(ops_table(ISA_AVX512), "avx512");
+    test_walk(ops_table(ISA_AVX512));
+}
+
+static void assert_nan_row(const float *y, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        assert_true(isnan(y[i]));
+}
+
+#define WIDE 50
+// A NaN (or an infinity, where two of them meet) is never lost on the way to the loss.
+static void non_finite(const struct ops *ops) {
+    float x[WIDE], y[WIDE], ones[WIDE], dy[WIDE], mean, rstd;
+    double loss;
+    for (size_t at = 0; at < WIDE; at += 7) {
+        for (size_t i = 0; i < WIDE; i++)
+            x[i] = ones[i] = dy[i] = 1 + (float)i;
+        x[at] = NAN;
+        ops->gelu_forward(y, x, WIDE);
+        assert_true(isnan(y[at]) && !isnan(y[(at + 1) % WIDE]));
+        ops->gelu_backward(y, ones, x, WIDE);
+        assert_true(isnan(y[at]));
+        ops->tanh_forward(y, x, WIDE);
+        assert_true(isnan(y[at]) && !isnan(y[(at + 1) % WIDE]));
+        ops->dropout(y, x, 1, WIDE, 0, 0, &(struct dropout){1, 2, 60000});
+        assert_true(isnan(y[at]));
+        ops->softmax(y, x, 1, WIDE);
+        assert_nan_row(y, WIDE);
+        ops->layernorm_forward(y, &mean, &rstd, x, ones, ones, 1, WIDE, 1e-5f);
+        assert_nan_row(y, WIDE);
+        ops->layernorm_backward(y, x, ones, &(float){1}, &(float){1}, ones, 1, WIDE);
+        assert_nan_row(y, WIDE);
+        ops->cross_entropy(&loss, dy, x, &(int32_t){3}, 1, WIDE, 1);
+        assert_true(isnan(loss));
+        assert_nan_row(dy, WIDE);
+        x[at] = INFINITY;
+        ops->softmax(y, x, 1, WIDE);
+        assert_true(isnan(y[at]));
+    }
+}
+
+static void test_non_finite(void **state) {
+    (void)state;
+    for (int isa = 0; isa < ISA_COUNT; isa++)
+        if (ops_table((enum isa)isa))
+            non_finite(ops_table((enum isa)isa));
+}
+
+static void test_every_op_has_a_row(void **state) {
+    (void)state;
+    const size_t first = offsetof(struct ops, embed_row);
+    assert_int_equal((sizeof(struct ops) - first) / sizeof(void (*)(void)), N_ROWS);
+    for (int isa = 0; isa < ISA_COUNT; isa++) {
+        const struct ops *ops = ops_table((enum isa)isa);
+        if (!ops)
+            continue;
+        assert_int_equal(ops->isa, isa);
+        for (size_t i = 0; i < N_ROWS; i++) {
+            void (*op)(void);
+            memcpy(&op, (const char *)ops + first + i * sizeof op, sizeof op);
+            assert_true(op != NULL);
+        }
+    }
+    assert_null(ops_table(ISA_COUNT));
+}
+
+int main(void) {
+    pool_flush_denormals(); // as in every thread of the product
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_plain),
+        cmocka_unit_test(test_avx2),
+        cmocka_unit_test(test_avx512),
+        cmocka_unit_test(test_non_finite),
+        cmocka_unit_test(test_every_op_has_a_row),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
