@@ -67,6 +67,8 @@ static enum status header_check(const struct header *header, const char *name, s
                           SHARD_VERSION);
     if (header->header_size != SHARD_HEADER || header->header_hash != hash64(header, HEADER_HASHED))
         return status_set(STATUS_DATA, "%s: the header is damaged", name);
+    if (header->n_labels > LABELS_MAX)
+        return status_set(STATUS_DATA, "%s: %" PRIu32 " classes", name, header->n_labels);
     for (size_t i = 0; i < sizeof header->zeros; i++)
         if (header->zeros[i])
             return status_set(STATUS_DATA, "%s: the header is damaged", name);

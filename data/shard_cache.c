@@ -32,17 +32,19 @@ static enum status key_make(char out[33], const struct source *source, const str
     return STATUS_OK;
 }
 
-// The finished shard, if it is there and right. Why not, if a file is there that is not right, goes to the log.
-static bool cache_hit(struct shard *out, const char *path, const char *key) {
+// The finished shard, if it is there and right. With `say`, why a file that is there is not right goes to the log.
+static bool cache_hit(struct shard *out, const char *path, const char *key, bool say) {
     if (!file_exists(path))
         return false;
     if (shard_open(out, path) != STATUS_OK) {
-        log_warn("data: %s; it is made anew", status_message());
+        if (say)
+            log_warn("data: %s; it is made anew", status_message());
         return false;
     }
     if (strcmp(out->key, key) == 0)
         return true;
-    log_warn("data: %s was made from something else (key %s, wanted %s); it is made anew", path, out->key, key);
+    if (say)
+        log_warn("data: %s was made from something else (key %s, wanted %s); it is made anew", path, out->key, key);
     shard_close(out);
     return false;
 }
@@ -135,12 +137,12 @@ enum status shard_prepare(struct shard *out, bool *made, const char *cache, enum
     enum status status = wanted_make(&wanted, cache, split, source, labels, tokenizer, options);
     if (status != STATUS_OK)
         goto done;
-    hit = cache_hit(out, wanted.path, wanted.key);
+    hit = cache_hit(out, wanted.path, wanted.key, false);
     if (hit)
         goto done;
     TRY_GOTO(file_make_folders(cache), done);
     TRY_GOTO(lock_take(&lock, wanted.lock, wanted.path), done);
-    hit = cache_hit(out, wanted.path, wanted.key); // by whoever had the lock
+    hit = cache_hit(out, wanted.path, wanted.key, true); // by whoever had the lock
     if (hit)
         goto done;
     TRY_GOTO(shard_build(&image, &size, wanted.key, source, labels->n, tokenizer, options, pool), done);
