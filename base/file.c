@@ -412,7 +412,8 @@ enum status file_make_folders(const char *path) {
     while (size > 1 && name[size - 1] == '/') // its parent is what stands before its last slash
         name[--size] = '\0';
     enum status status = STATUS_OK;
-    for (char *slash = strchr(name + 1, '/'); size && slash && status == STATUS_OK; slash = strchr(slash + 1, '/')) {
+    for (char *slash = size ? strchr(name + 1, '/') : NULL; slash && status == STATUS_OK;
+         slash = strchr(slash + 1, '/')) {
         if (slash[-1] == '/')
             continue;
         *slash = '\0';
