@@ -71,6 +71,8 @@ static void hint_add(struct text *out, const char *dir, const char *task) {
     for (size_t i = 0; i < tasks; i++)
         text_printf(out, " %s", names[i]);
     const char *near = text_nearest(task, (const char *const *)names, tasks);
+    if (!near && !tweet_eval_task_known(task))
+        near = text_nearest(task, tweet_eval_tasks, sizeof tweet_eval_tasks / sizeof *tweet_eval_tasks - 1);
     if (near)
         text_printf(out, "; did you mean %s?", near);
     file_list_free(names, n);
@@ -78,22 +80,16 @@ static void hint_add(struct text *out, const char *dir, const char *task) {
 
 static enum status task_missing(const char *dir, const char *task) {
     struct text hint = {0};
-    enum status status = STATUS_DATA;
     if (!file_is_folder(dir))
         return status_set(STATUS_DATA, "data.dir: %s: no such folder", dir);
     hint_add(&hint, dir, task);
-    if (tweet_eval_task_known(task)) {
-        status_set(status, "data.task %s: no folder %s/%s%s", task, dir, task, text_string(&hint));
-    } else {
-        status = STATUS_USAGE;
-        const char *near = text_nearest(task, tweet_eval_tasks, 7);
-        status_set(status,
-                   "data.task %s: unknown%s%s%s; TweetEval's tasks are emoji emotion hate irony offensive sentiment "
-                   "stance, and "
-                   "any other folder in that layout will do, but there is no %s/%s%s",
-                   task, near ? ", did you mean " : "", near ? near : "", near ? "?" : "", dir, task,
+    bool known = tweet_eval_task_known(task);
+    enum status status =
+        status_set(known ? STATUS_DATA : STATUS_USAGE, "data.task %s: no folder %s/%s%s%s", task, dir, task,
+                   known ? ""
+                         : ", and none of TweetEval's tasks, which are emoji emotion hate irony "
+                           "offensive sentiment stance",
                    text_string(&hint));
-    }
     text_release(&hint);
     return status;
 }
