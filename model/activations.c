@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// The plan is one list of buffers (plan_all), walked twice: once to add up sizes, once to hand out memory.
+#include "model/activations.h"
+
+#include "model/ops.h"
+#include "model/pass_state.h"
+
+#include <stdlib.h>
+
+struct plan {
+    struct arena *arena; // NULL: only add up
+    size_t bytes;
+    bool overflow;
+};
+
+static void *piece(struct plan *plan, size_t rows, size_t columns, size_t size) {
+    size_t bytes;
+    if (__builtin_mul_overflow(rows, columns, &bytes) || __builtin_mul_overflow(bytes, size, &bytes) ||
+        bytes > SIZE_MAX / 4 || plan->bytes > SIZE_MAX / 4)
+        plan->overflow = true;
+    else
+        plan->bytes += arena_piece(bytes);
+    return plan->arena ? arena_take(plan->arena, bytes) : NULL;
+}
+
+static float *floats(struct plan *plan, size_t rows, size_t columns) {
+    return piece(plan, rows, columns, sizeof(float));
+}
+
+static struct norm_activations plan_norm(struct plan *plan, size_t rows, size_t hidden) {
+    return (struct norm_activations){floats(plan, rows, hidden), floats(plan, rows, 1), floats(plan, rows, 1)};
+}
+
+static struct layer_activations plan_layer(struct plan *plan, size_t tokens, size_t rows,
+                                           const struct model_config *config) {
+    size_t hidden = config->hidden, ffn = config->ffn;
+    return (struct layer_activations){
+        .q = floats(plan, rows, hidden),
+        .kv = floats(plan, tokens, 2 * hidden),
+        .context = floats(plan, rows, hidden),
+        .norm1 = plan_norm(plan, rows, hidden),
+        .middle = floats(plan, rows, hidden),
+        .ffn = floats(plan, rows, ffn),
+        .gelu = floats(plan, rows, ffn),
+        .norm2 = plan_norm(plan, rows, hidden),
+    };
+}
+
+static void plan_layers(struct activations *out, struct plan *plan, const struct model_config *config,
+                        const struct pass_options *options) {
+    size_t tokens = options->max_tokens;
+    for (unsigned l = 1; l <= config->layers; l++) {
+        bool first = options->rows == PASS_FIRST && l == config->layers;
+        if (options->training || l == 1)
+            out->layers[l] =
+                plan_layer(plan, tokens, first && options->training ? options->max_examples : tokens, config);
+        else
+            out->layers[l] = out->layers[1];
+        out->hidden[l] = floats(plan, first ? options->max_examples : tokens, config->hidden);
+    }
+}
+
+static void plan_backward(struct activations *out, struct plan *plan, const struct model_config *config,
+                          const struct pass_options *options) {
+    size_t tokens = options->max_tokens, examples = options->max_examples, hidden = config->hidden;
+    out->dlogits = floats(plan, examples, config->labels);
+    out->dpooled = floats(plan, examples, hidden);
+    out->dhidden = floats(plan, tokens, hidden);
+    out->drows = floats(plan, tokens, hidden);
+    out->dcontext = floats(plan, tokens, hidden);
+    out->dq = floats(plan, tokens, hidden);
+    out->dkv = floats(plan, tokens, 2 * hidden);
+    out->dffn = floats(plan, tokens, config->ffn);
+    out->order = piece(plan, tokens, 1, sizeof *out->order);
+    out->keys = piece(plan, tokens, 1, sizeof *out->keys);
+    out->spare = piece(plan, tokens, 1, sizeof *out->spare);
+    out->starts = piece(plan, tokens + 1, 1, sizeof *out->starts);
+}
+
+static void plan_all(struct activations *out, struct plan *plan, const struct model_config *config,
+                     const struct pass_options *options, unsigned threads) {
+    size_t tokens = options->max_tokens, examples = options->max_examples, hidden = config->hidden;
+    out->hidden[0] = floats(plan, tokens, hidden);
+    out->norm0 = plan_norm(plan, tokens, hidden);
+    plan_layers(out, plan, config, options);
+    out->first = floats(plan, examples, hidden);
+    out->pooled = floats(plan, examples, hidden);
+    out->tanh = floats(plan, examples, hidden);
+    out->dropped = floats(plan, examples, hidden);
+    out->logits = floats(plan, examples, config->labels);
+    out->losses = piece(plan, examples, 1, sizeof *out->losses);
+    out->scratch = floats(plan, threads, out->scratch_floats);
+    if (options->training)
+        plan_backward(out, plan, config, options);
+}
+
+// A thread's scratch: one attention segment, or the partial sums of an embedding row. Whole cache lines.
+static size_t scratch_floats(const struct model_config *config, const struct pass_options *options) {
+    size_t attention = attention_scratch(options->max_length, config->hidden / config->heads);
+    size_t rows = (size_t)PARTS_LEVELS * config->hidden;
+    size_t most = attention > rows ? attention : rows;
+    return (most + 15) / 16 * 16;
+}
+
+enum status activations_open(struct activations *out, const struct model_config *config,
+                             const struct pass_options *options, unsigned threads) {
+    *out = (struct activations){.scratch_floats = scratch_floats(config, options)};
+    out->hidden = calloc(config->layers + 1, sizeof *out->hidden);
+    out->layers = calloc(config->layers + 1, sizeof *out->layers);
+    struct plan measure = {0}, give = {.arena = &out->arena};
+    enum status status = STATUS_OK;
+    if (!out->hidden || !out->layers)
+        status = status_set(STATUS_SYSTEM, "activations: no memory");
+    if (status == STATUS_OK) {
+        plan_all(out, &measure, config, options, threads);
+        status = measure.overflow
+                     ? status_set(STATUS_USAGE, "activations: train.max_tokens %u is too large for this model",
+                                  options->max_tokens)
+                     : arena_init(&out->arena, measure.bytes, true);
+    }
+    if (status == STATUS_OK)
+        plan_all(out, &give, config, options, threads);
+    else
+        activations_close(out);
+    return status;
+}
+
+void activations_close(struct activations *activations) {
+    arena_release(&activations->arena);
+    free(activations->hidden);
+    free(activations->layers);
+    *activations = (struct activations){0};
+}

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// The activation plan: every buffer of a pass in one flat arena. T = max_tokens, B = max_examples, H = hidden, F = ffn,
+// C = labels, L = layers. Nothing is cleared: rows are written before they are read, and memory that no batch needs is
+// never touched.
+#ifndef FINETUNED_MODEL_ACTIVATIONS_H
+#define FINETUNED_MODEL_ACTIVATIONS_H
+
+#include "base/arena.h"
+#include "model/config.h"
+#include "model/pass.h"
+
+// What a LayerNorm keeps: its input and statistics; rows as its layer's.
+struct norm_activations {
+    float *x;    // (rows, H)
+    float *mean; // (rows)
+    float *rstd; // (rows)
+};
+
+// rows: T, or B in the last layer with PASS_FIRST.
+struct layer_activations {
+    float *q;       // (rows, H)
+    float *kv;      // (T, 2H) keys, then values
+    float *context; // (rows, H) what attention gives
+    struct norm_activations norm1;
+    float *middle; // (rows, H) after the first LayerNorm
+    float *ffn;    // (rows, F) before GELU
+    float *gelu;   // (rows, F)
+    struct norm_activations norm2;
+};
+
+struct activations {
+    float **hidden;                   // [L+1] (T, H); with PASS_FIRST the last one is (B, H)
+    struct norm_activations norm0;    // the embeddings'
+    struct layer_activations *layers; // [L+1], 1..L used; without training all are one and the same
+    float *first;                     // (B, H) with PASS_FIRST: the first rows of hidden[L-1]
+
+    // The head.
+    float *pooled;  // (B, H) dense's input: first rows of hidden[L], RoBERTa's dropout done
+    float *tanh;    // (B, H)
+    float *dropped; // (B, H) tanh with dropout: the last linear layer's input
+    float *logits;  // (B, C)
+
+    // Backward only (training).
+    float *dlogits;   // (B, C)
+    float *dpooled;   // (B, H)
+    float *dhidden;   // (T, H) gradient of hidden[l], then of hidden[l-1]
+    float *drows;     // (T, H) a gradient with dropout's mask; dhidden and it change places with PASS_FIRST
+    float *dcontext;  // (T, H)
+    float *dq;        // (T, H)
+    float *dkv;       // (T, 2H)
+    float *dffn;      // (T, F)
+    uint32_t *order;  // (T) tokens sorted by the embedding row they read
+    uint32_t *keys;   // (T) those rows
+    uint32_t *spare;  // (T) of the sort
+    uint32_t *starts; // (T+1) where each distinct row's tokens begin in `order`
+
+    double *losses; // (B)
+    float *scratch; // threads * scratch_floats
+    size_t scratch_floats;
+    struct arena arena;
+};
+
+enum status activations_open(struct activations *out, const struct model_config *config,
+                             const struct pass_options *options, unsigned threads);
+void activations_close(struct activations *activations);
+
+#endif

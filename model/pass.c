@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+// Opening a pass, checking what goes in, and which file runs which layer.
+#include "model/pass.h"
+
+#include "model/pass_state.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+static size_t most(size_t a, size_t b) {
+    return a > b ? a : b;
+}
+
+static enum status options_check(const struct model_config *config, const struct param_table *table,
+                                 const struct pass_options *options) {
+    if (options->max_tokens == 0 || options->max_tokens > INT32_MAX || options->max_examples == 0 ||
+        options->max_length == 0)
+        return status_set(STATUS_ARGUMENT, "pass: no room (%u tokens, %u examples, %u tokens a text)",
+                          options->max_tokens, options->max_examples, options->max_length);
+    if (options->max_length > model_usable_length(config))
+        return status_set(STATUS_USAGE,
+                          "data.max_length: %u, but this model takes at most %u tokens, special ones included",
+                          options->max_length, model_usable_length(config));
+    if (table->n_buckets != config->layers + 2 || table->buckets[0].n != EMBEDDING_PARAMS ||
+        table->buckets[1].n != LAYER_PARAMS || table->buckets[config->layers + 1].n != HEAD_PARAMS)
+        return status_set(STATUS_ARGUMENT, "pass: the parameter table is not this model's");
+    return STATUS_OK;
+}
+
+enum status pass_open(struct pass **out, const struct model_config *config, const struct param_table *table,
+                      struct pool *pool, const struct ops *ops, const struct pass_options *options) {
+    *out = NULL;
+    TRY(options_check(config, table, options));
+    struct pass *pass = calloc(1, sizeof *pass);
+    if (!pass)
+        return status_set(STATUS_SYSTEM, "pass: no memory");
+    *pass = (struct pass){.config = config, .table = table, .pool = pool, .ops = ops, .options = *options};
+    if (pass->options.max_examples > options->max_tokens) // a text has a token at least
+        pass->options.max_examples = options->max_tokens;
+    size_t max_n = most(config->ffn, most(2 * (size_t)config->hidden, config->labels));
+    enum status status = activations_open(&pass->act, config, &pass->options, pool_threads(pool));
+    if (status == STATUS_OK)
+        status = gemm_open(&pass->gemm, pool, ops, max_n);
+    if (status == STATUS_OK)
+        *out = pass;
+    else
+        pass_close(pass);
+    return status;
+}
+
+void pass_close(struct pass *pass) {
+    if (!pass)
+        return;
+    if (pass->gemm)
+        gemm_close(pass->gemm);
+    activations_close(&pass->act);
+    free(pass);
+}
+
+uint64_t pass_bytes(const struct pass *pass) {
+    return pass->act.arena.size;
+}
+
+static enum status room_check(const struct pass *pass, const struct batch *batch) {
+    const struct pass_options *room = &pass->options;
+    if (batch->tokens > room->max_tokens || batch->size > room->max_examples)
+        return status_set(STATUS_DATA, "batch: %u tokens in %u texts; there is room for %u in %u", batch->tokens,
+                          batch->size, room->max_tokens, room->max_examples);
+    if (batch->parts == 0 || batch->parts > 4096 || (batch->parts & (batch->parts - 1)))
+        return status_set(STATUS_ARGUMENT, "batch: %u parts are no power of two up to 4096", batch->parts);
+    return STATUS_OK;
+}
+
+// Part p's texts are part_examples[p..p+1), and its tokens are theirs.
+static enum status parts_check(const struct batch *batch) {
+    bool good = batch->cu_seqlens[0] == 0 && batch->cu_seqlens[batch->size] == batch->tokens &&
+                batch->part_examples[0] == 0 && batch->part_examples[batch->parts] == batch->size;
+    for (uint32_t p = 0; good && p <= batch->parts; p++)
+        good = batch->part_examples[p] <= batch->size &&
+               (p == 0 || batch->part_examples[p - 1] <= batch->part_examples[p]) &&
+               batch->part_tokens[p] == batch->cu_seqlens[batch->part_examples[p]];
+    return good ? STATUS_OK : status_set(STATUS_ARGUMENT, "batch: its parts are not cut between texts");
+}
+
+static enum status tokens_check(const struct pass *pass, const struct batch *batch, uint32_t b) {
+    const struct model_config *config = pass->config;
+    uint32_t usable = model_usable_length(config), example = batch->examples[b];
+    for (uint32_t t = batch->cu_seqlens[b]; t < batch->cu_seqlens[b + 1]; t++) {
+        if (batch->ids[t] < 0 || (uint32_t)batch->ids[t] >= config->vocab)
+            return status_set(STATUS_DATA, "example %u: token id %d is outside the model's vocabulary of %u", example,
+                              batch->ids[t], config->vocab);
+        if (batch->types[t] >= config->types)
+            return status_set(STATUS_DATA, "example %u: token type %u, the model has %u", example, batch->types[t],
+                              config->types);
+        if (batch->positions[t] < 0 || (uint32_t)batch->positions[t] >= usable)
+            return status_set(STATUS_DATA, "example %u: position %d, the model has %u", example, batch->positions[t],
+                              usable);
+    }
+    return STATUS_OK;
+}
+
+static enum status example_check(const struct pass *pass, const struct batch *batch, uint32_t b) {
+    uint32_t begin = batch->cu_seqlens[b], end = batch->cu_seqlens[b + 1], example = batch->examples[b];
+    if (end <= begin || end > batch->tokens)
+        return status_set(STATUS_DATA, "example %u: no tokens", example);
+    if (end - begin > pass->options.max_length)
+        return status_set(STATUS_DATA,
+                          "example %u: %u tokens are above the %u that this pass takes (the model's limit: %u)",
+                          example, end - begin, pass->options.max_length, model_usable_length(pass->config));
+    if (batch->labels[b] < -1 || batch->labels[b] >= (int64_t)pass->config->labels)
+        return status_set(STATUS_DATA, "example %u: label %d is outside the model's %u", example, batch->labels[b],
+                          pass->config->labels);
+    return tokens_check(pass, batch, b);
+}
+
+enum status pass_begin(struct pass *pass, const struct batch *batch, uint64_t dropout_key) {
+    bool labelled = true;
+    TRY(room_check(pass, batch));
+    for (uint32_t b = 0; b < batch->size; b++) {
+        TRY(example_check(pass, batch, b));
+        labelled = labelled && batch->labels[b] >= 0;
+    }
+    TRY(parts_check(batch));
+    pass->batch = batch;
+    pass->dropout_key = dropout_key;
+    pass->labelled = labelled;
+    return STATUS_OK;
+}
+
+void layer_forward(struct pass *pass, const float *weights, unsigned l) {
+    assert(pass->batch && l <= pass->config->layers + 1);
+    if (l == 0)
+        embeddings_forward(pass, weights);
+    else if (l <= pass->config->layers)
+        encoder_forward(pass, weights, l);
+    else
+        head_forward(pass, weights);
+}
+
+void layer_backward(struct pass *pass, const float *weights, float *gradients, unsigned l) {
+    assert(pass->batch && pass->options.training && l <= pass->config->layers + 1);
+    if (l == 0)
+        embeddings_backward(pass, weights, gradients);
+    else if (l <= pass->config->layers)
+        encoder_backward(pass, weights, gradients, l);
+    else
+        head_backward(pass, weights, gradients);
+}
+
+const float *pass_logits(const struct pass *pass) {
+    return pass->act.logits;
+}
+
+const float *pass_hidden(const struct pass *pass, unsigned l) {
+    assert(l <= pass->config->layers);
+    return pass->act.hidden[l];
+}

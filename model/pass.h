@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// Forward and backward over one packed batch, a layer at a time. Layers l: 0 = embeddings, 1..L = the encoder's layers,
+// L+1 = the head: the same numbers as the parameter table's buckets. The model knows nothing of ranks.
+#ifndef FINETUNED_MODEL_PASS_H
+#define FINETUNED_MODEL_PASS_H
+
+#include "base/param.h"
+#include "base/pool.h"
+#include "data/batch.h"
+#include "model/config.h"
+#include "model/ops.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+// Which rows the last encoder layer computes: the <s> rows (classification), or all.
+enum pass_rows { PASS_FIRST, PASS_ALL };
+
+struct pass_options {
+    uint32_t max_tokens, max_examples, max_length; // of any batch it will see
+    enum pass_rows rows;
+    bool training; // memory for backward; dropout
+};
+
+struct pass;
+
+// Plans and allocates the activation arena (sizes by pass_bytes). `config` and `table` are borrowed.
+enum status pass_open(struct pass **out, const struct model_config *config, const struct param_table *table,
+                      struct pool *pool, const struct ops *ops, const struct pass_options *options);
+void pass_close(struct pass *pass);
+uint64_t pass_bytes(const struct pass *pass); // of the activation arena, mapped
+const struct ops *pass_ops(const struct pass *pass);
+
+// Starts a batch. Ids, positions and lengths are checked here against the model (STATUS_DATA, never read out of range).
+// dropout_key 0: no dropout (evaluation). Borrows `batch` until the next one.
+enum status pass_begin(struct pass *pass, const struct batch *batch, uint64_t dropout_key);
+
+void layer_forward(struct pass *pass, const float *weights, unsigned l);
+// After layer L+1: logits (B, labels).
+const float *pass_logits(const struct pass *pass);
+// Rows of hidden state l (0 = after the embedding LayerNorm, k = after layer k), (T, hidden); with PASS_FIRST the last
+// is (B, hidden).
+const float *pass_hidden(const struct pass *pass, unsigned l);
+
+// Cross entropy. part_losses[p] (double, P = batch->parts): the sum over the examples of part p, in order. dlogits =
+// (softmax - onehot) * scale, kept for layer_backward; `scale` is 1 / examples of the global batch.
+void pass_loss(struct pass *pass, double *part_losses, float scale);
+
+// Gradients of layer l's parameters are written (not added) into the arena `gradients`: the tree over this batch's
+// parts. Order: L+1 .. 0. Rows of embeddings that the batch does not read get 0.
+void layer_backward(struct pass *pass, const float *weights, float *gradients, unsigned l);
+
+#endif

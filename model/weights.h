@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// The parameter table of a model, and its weights from and to Hugging Face directories.
+#ifndef FINETUNED_MODEL_WEIGHTS_H
+#define FINETUNED_MODEL_WEIGHTS_H
+
+#include "base/param.h"
+#include "base/status.h"
+#include "model/config.h"
+
+#include <stdbool.h>
+
+// Order of the parameters within the buckets of embeddings, an encoder layer and the head. Query, key and value are
+// neighbours, weights and biases: with hidden % 32 == 0 their tiles are those of one matrix (3*hidden, hidden).
+enum embedding_param {
+    EMBEDDING_WORDS,
+    EMBEDDING_POSITIONS,
+    EMBEDDING_TYPES,
+    EMBEDDING_NORM,
+    EMBEDDING_NORM_BIAS,
+    EMBEDDING_PARAMS
+};
+enum layer_param {
+    LAYER_QUERY,
+    LAYER_KEY,
+    LAYER_VALUE,
+    LAYER_QUERY_BIAS,
+    LAYER_KEY_BIAS,
+    LAYER_VALUE_BIAS,
+    LAYER_CONTEXT, // attention.output.dense
+    LAYER_CONTEXT_BIAS,
+    LAYER_NORM1,
+    LAYER_NORM1_BIAS,
+    LAYER_FFN, // intermediate.dense
+    LAYER_FFN_BIAS,
+    LAYER_OUTPUT, // output.dense
+    LAYER_OUTPUT_BIAS,
+    LAYER_NORM2,
+    LAYER_NORM2_BIAS,
+    LAYER_PARAMS
+};
+enum head_param { HEAD_DENSE, HEAD_DENSE_BIAS, HEAD_OUTPUT, HEAD_OUTPUT_BIAS, HEAD_PARAMS }; // dense: BERT's pooler
+
+static inline const struct param *weights_param(const struct param_table *table, unsigned bucket, unsigned i) {
+    return &table->at[table->buckets[bucket].first + i];
+}
+
+// Fills the table with Hugging Face's names for the model class (`roberta.…`/`bert.…` prefix, classifier.dense/out_proj
+// or bert.pooler + classifier; QA: qa_outputs). Decay is off for biases and LayerNorm. Buckets: base/param.h.
+enum status weights_table(struct param_table *out, const struct model_config *config);
+const char *weights_prefix(const struct model_config *config); // "roberta." or "bert."
+
+struct weights_report {
+    bool head_new;    // the head was not in the file (or of another shape) and was initialised
+    bool pooler_new;  // BERT: pooler missing, initialised
+    unsigned ignored; // tensors of the file that the model has no use for (lm_head, position_ids, …)
+    char note[256];   // one line for the log, "" if nothing to say
+};
+// Loads <folder>/model.safetensors into the arena (weights, table->floats floats, zeroed). Accepts the prefixes
+// roberta., bert., or none and BERT's old gamma/beta. A missing encoder weight or a wrong shape: STATUS_DATA naming
+// tensor and both shapes. A missing head: new from `seed`. `source_labels`: the base's own label names if it has a head
+// for them; rows of the head's output are permuted so that they follow config->label_names by name where the two hold
+// the same names; else the head is new (report says so).
+enum status weights_load(float *arena, struct weights_report *report, const struct param_table *table,
+                         const struct model_config *config, const struct model_config *base, const char *folder,
+                         uint64_t seed);
+// All weights at random: normal(0, initializer_range), biases 0, LayerNorm 1 and 0, pad row 0.
+enum status weights_random(float *arena, const struct param_table *table, const struct model_config *config,
+                           uint64_t seed);
+// Writes model.safetensors (F32 or BF16) in Hugging Face's names and layout, metadata {"format": "pt"}.
+enum status weights_save(const float *arena, const struct param_table *table, const char *path, bool bf16);
+
+#endif

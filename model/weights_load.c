@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+// Weights from a Hugging Face folder's model.safetensors: body, then pooler, then the classification head, whose rows
+// follow the run's labels by name.
+#include "base/file.h"
+#include "base/text.h"
+#include "model/safetensors.h"
+#include "model/weights.h"
+#include "model/weights_fill.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct load {
+    float *arena;
+    struct weights_report *report;
+    const struct param_table *table;
+    const struct model_config *config, *base;
+    const char *path;
+    struct safetensors file;
+    uint64_t seed;
+    float *rows;      // PARAM_TILE rows of any parameter
+    bool *used;       // [file.n]
+    uint32_t *source; // [labels] the base's row of each of the run's labels
+    struct text note;
+};
+
+// `name` with LayerNorm's weight and bias as BERT's first files called them, gamma and beta. False if it is no
+// LayerNorm.
+static bool old_name(char out[PARAM_NAME], const char *name) {
+    const char *norm = strstr(name, "LayerNorm.");
+    if (!norm)
+        return false;
+    const char *last = norm + strlen("LayerNorm.");
+    snprintf(out, PARAM_NAME, "%.*s%s", (int)(last - name), name, strcmp(last, "weight") == 0 ? "gamma" : "beta");
+    return true;
+}
+
+// The file's tensor for a parameter: its own name, the same without the prefix, then both by their old names.
+static const struct tensor *tensor_of(const struct load *load, const struct param *param) {
+    const char *prefix = weights_prefix(load->config);
+    bool prefixed = strncmp(param->name, prefix, strlen(prefix)) == 0;
+    char old[PARAM_NAME];
+    const char *names[2] = {param->name, old_name(old, param->name) ? old : NULL};
+    for (size_t i = 0; i < 2 && names[i]; i++) {
+        const struct tensor *tensor = safetensors_find(&load->file, names[i]);
+        if (!tensor && prefixed)
+            tensor = safetensors_find(&load->file, names[i] + strlen(prefix));
+        if (tensor)
+            return tensor;
+    }
+    return NULL;
+}
+
+static bool shape_fits(const struct tensor *tensor, const struct param *param) {
+    return tensor->rank == param->rank && tensor->shape[0] == param->shape[0] &&
+           (param->rank == 1 || tensor->shape[1] == param->shape[1]);
+}
+
+static enum status shape_check(const struct load *load, const struct tensor *tensor, const struct param *param) {
+    char got[96], wanted[96];
+    if (tensor->dtype == TENSOR_I64)
+        return status_set(STATUS_DATA, "%s: tensor %s: I64, floating point is needed", load->path, tensor->name);
+    if (shape_fits(tensor, param))
+        return STATUS_OK;
+    return status_set(STATUS_DATA, "%s: tensor %s has shape %s, config.json makes it %s", load->path, tensor->name,
+                      tensor_shape_text(got, tensor->shape, tensor->rank),
+                      tensor_shape_text(wanted, param->shape, param->rank));
+}
+
+static enum status finite_check(const struct load *load, const struct tensor *tensor, const float *rows, uint64_t n) {
+    for (uint64_t i = 0; i < n; i++)
+        if (!__builtin_isfinite(rows[i]))
+            return status_set(STATUS_DATA, "%s: tensor %s holds a value that is not finite", load->path, tensor->name);
+    return STATUS_OK;
+}
+
+// Copies a tensor into the arena, row i from the tensor's row source[i] (i itself if NULL).
+static enum status tensor_copy(struct load *load, const struct tensor *tensor, const struct param *param,
+                               const uint32_t *source) {
+    uint64_t k = param->shape[1];
+    TRY(shape_check(load, tensor, param));
+    load->used[tensor - load->file.at] = true;
+    for (uint64_t row = 0; row < param->shape[0]; row += PARAM_TILE) {
+        uint64_t n = param->shape[0] - row < PARAM_TILE ? param->shape[0] - row : PARAM_TILE;
+        if (source)
+            for (uint64_t i = 0; i < n; i++)
+                tensor_floats(load->rows + i * k, tensor, source[row + i] * k, k);
+        else
+            tensor_floats(load->rows, tensor, row * k, n * k);
+        TRY(finite_check(load, tensor, load->rows, n * k));
+        param_write_rows(load->arena, param, load->rows, row, n);
+    }
+    return STATUS_OK;
+}
+
+static enum status body_load(struct load *load) {
+    unsigned head = load->config->layers + 1;
+    for (size_t i = 0; i < load->table->n && load->table->at[i].bucket != head; i++) {
+        const struct param *param = &load->table->at[i];
+        const struct tensor *tensor = tensor_of(load, param);
+        if (!tensor)
+            return status_set(STATUS_DATA, "%s: weight %s is missing (with and without the prefix %s)", load->path,
+                              param->name, weights_prefix(load->config));
+        TRY(tensor_copy(load, tensor, param, NULL));
+    }
+    return STATUS_OK;
+}
+
+// The head's four parameters: dense (BERT: the pooler) weight and bias, output weight and bias.
+static const struct param *head_param(const struct load *load, unsigned i) {
+    return weights_param(load->table, load->config->layers + 1, i);
+}
+
+static void head_draw(struct load *load, unsigned first, unsigned end) {
+    for (unsigned i = first; i < end; i++)
+        weights_draw(load->arena, head_param(load, i), load->config, load->seed, load->rows);
+}
+
+static void note(struct load *load, const char *line) {
+    if (load->note.size)
+        text_puts(&load->note, "; ");
+    text_puts(&load->note, line);
+}
+
+// BERT's pooler belongs to the pretrained model: taken if it is there whole, else new.
+static enum status pooler_load(struct load *load) {
+    const struct tensor *weight = tensor_of(load, head_param(load, HEAD_DENSE)),
+                        *bias = tensor_of(load, head_param(load, HEAD_DENSE_BIAS));
+    if (weight && bias) {
+        TRY(tensor_copy(load, weight, head_param(load, HEAD_DENSE), NULL));
+        return tensor_copy(load, bias, head_param(load, HEAD_DENSE_BIAS), NULL);
+    }
+    load->report->pooler_new = true;
+    note(load, "the pooler is not in the base: a new one");
+    head_draw(load, HEAD_DENSE, HEAD_OUTPUT);
+    return STATUS_OK;
+}
+
+static bool head_fits(const struct load *load, unsigned i) {
+    const struct tensor *tensor = tensor_of(load, head_param(load, i));
+    return tensor && tensor->dtype != TENSOR_I64 && shape_fits(tensor, head_param(load, i));
+}
+
+// Any tensor of a classification head, whatever its shape.
+static bool head_is_there(const struct load *load) {
+    for (size_t i = 0; i < load->file.n; i++)
+        if (strncmp(load->file.at[i].name, "classifier.", 11) == 0)
+            return true;
+    return false;
+}
+
+// Fills `source`: for each of the run's labels the base's id of the same name. False if a name is not there.
+static bool labels_align(struct load *load, bool *permuted) {
+    const struct model_config *config = load->config, *base = load->base;
+    char one[24], two[24];
+    for (uint32_t i = 0; i < config->labels; i++) {
+        const char *name = model_label_name(config, i, one);
+        uint32_t j = strcmp(name, model_label_name(base, i < base->labels ? i : 0, two)) == 0 ? i : 0;
+        while (j < base->labels && strcmp(name, model_label_name(base, j, two)) != 0)
+            j++;
+        if (j == base->labels)
+            return false;
+        *permuted = *permuted || j != i;
+        load->source[i] = j;
+    }
+    return true;
+}
+
+static enum status head_new(struct load *load, unsigned first, const char *why) {
+    load->report->head_new = true;
+    note(load, why);
+    head_draw(load, first, HEAD_PARAMS);
+    return STATUS_OK;
+}
+
+static enum status head_take(struct load *load, unsigned first) {
+    for (unsigned i = first; i < HEAD_PARAMS; i++)
+        TRY(tensor_copy(load, tensor_of(load, head_param(load, i)), head_param(load, i),
+                        i < HEAD_OUTPUT ? NULL : load->source));
+    return STATUS_OK;
+}
+
+// `first`: HEAD_DENSE for RoBERTa, whose dense layer is part of the classification head, BERT's pooler is not.
+static enum status head_load(struct load *load, unsigned first) {
+    bool permuted = false;
+    if (!head_is_there(load))
+        return head_new(load, first, "the head is not in the base: a new one");
+    for (unsigned i = first; i < HEAD_PARAMS; i++)
+        if (!head_fits(load, i))
+            return head_new(load, first, "the base's head has another shape or label count: a new one");
+    if (load->base->labels != load->config->labels || !labels_align(load, &permuted))
+        return head_new(load, first, "the base's head has labels of other names: a new one");
+    if (permuted)
+        note(load, "the base's head has the same labels in another order: its rows were aligned by name");
+    return head_take(load, first);
+}
+
+// Tensors of pretraining and of other heads, and buffers that are no weights: no word is lost about them.
+static bool is_usual(const char *name) {
+    static const char *const parts[] = {"lm_head.", "cls.",        "position_ids", "token_type_ids",
+                                        "pooler.",  "classifier.", "qa_outputs."};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (strstr(name, parts[i]))
+            return true;
+    return false;
+}
+
+static void ignored_count(struct load *load) {
+    const char *odd = NULL;
+    for (size_t i = 0; i < load->file.n; i++) {
+        if (load->used[i])
+            continue;
+        load->report->ignored++;
+        if (!odd && !is_usual(load->file.at[i].name))
+            odd = load->file.at[i].name;
+    }
+    if (!odd)
+        return;
+    char line[160];
+    snprintf(line, sizeof line, "tensor %.80s of the base has no use here", odd);
+    note(load, line);
+}
+
+static enum status load_all(struct load *load) {
+    load->used = calloc(load->file.n + 1, sizeof *load->used);
+    load->source = calloc(load->config->labels + 1, sizeof *load->source);
+    if (!load->used || !load->source)
+        return status_set(STATUS_SYSTEM, "%s: no memory", load->path);
+    TRY(weights_buffer(&load->rows, load->table));
+    TRY(body_load(load));
+    if (load->config->kind == MODEL_BERT)
+        TRY(pooler_load(load));
+    TRY(head_load(load, load->config->kind == MODEL_BERT ? HEAD_OUTPUT : HEAD_DENSE));
+    ignored_count(load);
+    const char *line = text_string(&load->note);
+    snprintf(load->report->note, sizeof load->report->note, "%s", line ? line : "");
+    return STATUS_OK;
+}
+
+static enum status file_open(struct safetensors *out, const char *folder, const char *path) {
+    char *other = path_join(folder, "pytorch_model.bin");
+    bool pickled = other && !file_exists(path) && file_exists(other);
+    free(other);
+    if (pickled)
+        return status_set(
+            STATUS_DATA,
+            "%s: missing; pytorch_model.bin is not read in this version yet (save the model as safetensors)", path);
+    return safetensors_open(out, path);
+}
+
+enum status weights_load(float *arena, struct weights_report *report, const struct param_table *table,
+                         const struct model_config *config, const struct model_config *base, const char *folder,
+                         uint64_t seed) {
+    *report = (struct weights_report){0};
+    char *path = path_join(folder, "model.safetensors");
+    if (!path)
+        return status_set(STATUS_SYSTEM, "%s: no memory", folder);
+    struct load load = {
+        .arena = arena, .report = report, .table = table, .config = config, .base = base, .path = path, .seed = seed};
+    enum status status = file_open(&load.file, folder, path);
+    if (status == STATUS_OK) {
+        status = load_all(&load);
+        safetensors_close(&load.file);
+    }
+    text_release(&load.note);
+    free(load.rows);
+    free(load.used);
+    free(load.source);
+    free(path);
+    return status;
+}
