@@ -82,10 +82,10 @@ static enum status optimizer_fill(struct optimizer *optimizer) {
 }
 
 // eps must stay positive in float: rows without a gradient, and the padding of tiles, divide 0 by it.
-static enum status options_check(const struct optimizer_options *o)
-{
+static enum status options_check(const struct optimizer_options *o) {
     if (!(o->beta1 >= 0 && o->beta1 < 1 && o->beta2 >= 0 && o->beta2 < 1))
-        return status_set(STATUS_USAGE, "train.betas: [%g, %g]: each must be at least 0 and below 1", o->beta1, o->beta2);
+        return status_set(STATUS_USAGE, "train.betas: [%g, %g]: each must be at least 0 and below 1", o->beta1,
+                          o->beta2);
     if (!((float)o->eps >= FLT_MIN && isfinite(o->eps)))
         return status_set(STATUS_USAGE, "train.eps: %g: must be at least %g", o->eps, (double)FLT_MIN);
     return STATUS_OK;

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// The global norm: every element counts once, in double, and what is not finite shows.
+#include "support.h"
+
+#include "optim/optimizer.h"
+#include "optim/state.h"
+
+#include <float.h>
+#include <math.h>
+
+struct fixture {
+    struct param_table table;
+    struct pool *pool;
+    float *weights, *gradient;
+    struct optimizer *o;
+};
+
+static int fixture_open(void **state) {
+    struct fixture *f = *state = calloc(1, sizeof *f);
+    struct optimizer_options options = {.beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8};
+    assert_ok(param_add(&f->table, "embedding", PARAM_ROWS, 97, 33, true, 0));
+    assert_ok(param_add(&f->table, "dense", PARAM_TILES, 70, 777, true, 1));
+    assert_ok(param_add(&f->table, "bias", PARAM_VECTOR, 70, 1, false, 1));
+    assert_ok(param_add(&f->table, "narrow", PARAM_TILES, 2, 5, true, 2));
+    assert_ok(param_finish(&f->table));
+    assert_ok(pool_open(&f->pool, 2));
+    f->weights = calloc(f->table.floats, sizeof(float));
+    f->gradient = calloc(f->table.floats, sizeof(float));
+    assert_ok(optimizer_open(&f->o, &f->table, f->pool, f->weights, &options));
+    return 0;
+}
+
+static int fixture_close(void **state) {
+    struct fixture *f = *state;
+    optimizer_close(f->o);
+    pool_close(f->pool);
+    param_table_release(&f->table);
+    free(f->weights);
+    free(f->gradient);
+    free(f);
+    return 0;
+}
+
+// Blocks cover each parameter exactly, in order, without overlap.
+static void test_blocks_cover(void **state) {
+    struct fixture *f = *state;
+    const struct optimizer_state *optimizer = f->o->state;
+    size_t block = 0;
+    for (size_t i = 0; i < f->table.n; i++) {
+        const struct param *param = &f->table.at[i];
+        uint64_t at = param->offset;
+        for (; at < param->offset + param->size; at += optimizer->norm.blocks[block++].n)
+            assert_true(block < optimizer->norm.n && optimizer->norm.blocks[block].offset == at);
+        assert_true(at == param->offset + param->size);
+    }
+    assert_int_equal(block, optimizer->norm.n);
+    // 97 rows; 3 tile blocks of ceil(777/256) = 4 slices; one vector; one tile block
+    assert_int_equal(block, 97 + 3 * 4 + 1 + 1);
+}
+
+// Squares of integers below 2^11 add up exactly in double, in any order: so nothing may be lost or counted twice.
+static void test_exact(void **state) {
+    struct fixture *f = *state;
+    uint64_t sum = 0;
+    for (size_t i = 0; i < f->table.n; i++)
+        for (uint64_t j = 0; j < f->table.at[i].size; j++) {
+            int64_t value = (int64_t)((j * 7919 + i) % 2047) - 1023;
+            f->gradient[f->table.at[i].offset + j] = (float)value;
+            sum += (uint64_t)(value * value);
+        }
+    assert_true(optimizer_norm(f->o, f->gradient) == sqrt((double)sum));
+    memset(f->gradient, 0, f->table.floats * sizeof(float));
+    assert_true(optimizer_norm(f->o, f->gradient) == 0);
+}
+
+// Each element alone: 3 in one place gives 3.
+static void test_each_element(void **state) {
+    struct fixture *f = *state;
+    memset(f->gradient, 0, f->table.floats * sizeof(float));
+    for (size_t i = 0; i < f->table.n; i++)
+        for (uint64_t j = 0; j < f->table.at[i].size; j += j < 40 || f->table.at[i].size < j + 40 ? 1 : 997) {
+            f->gradient[f->table.at[i].offset + j] = -3;
+            assert_true(optimizer_norm(f->o, f->gradient) == 3);
+            f->gradient[f->table.at[i].offset + j] = 0;
+        }
+}
+
+// Large and small values neither overflow nor vanish in a float's square.
+static void test_range(void **state) {
+    struct fixture *f = *state;
+    memset(f->gradient, 0, f->table.floats * sizeof(float));
+    f->gradient[0] = FLT_MAX;
+    assert_true(optimizer_norm(f->o, f->gradient) == (double)FLT_MAX);
+    f->gradient[0] = FLT_MIN;
+    assert_true(optimizer_norm(f->o, f->gradient) == (double)FLT_MIN);
+}
+
+static void test_not_finite(void **state) {
+    struct fixture *f = *state;
+    memset(f->gradient, 0, f->table.floats * sizeof(float));
+    for (size_t i = 0; i < f->table.n; i++) {
+        float *last = &f->gradient[f->table.at[i].offset + f->table.at[i].shape[0] - 1];
+        *last = NAN;
+        assert_true(isnan(optimizer_norm(f->o, f->gradient)));
+        *last = -INFINITY;
+        assert_true(isinf(optimizer_norm(f->o, f->gradient)));
+        *last = 0;
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_blocks_cover, fixture_open, fixture_close),
+        cmocka_unit_test_setup_teardown(test_exact, fixture_open, fixture_close),
+        cmocka_unit_test_setup_teardown(test_each_element, fixture_open, fixture_close),
+        cmocka_unit_test_setup_teardown(test_range, fixture_open, fixture_close),
+        cmocka_unit_test_setup_teardown(test_not_finite, fixture_open, fixture_close),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
