@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// The few vector operations of the tile kernels, for AVX-512 and AVX2. Elsewhere GEMM_ROWS is not defined and the
+// kernels are their plain definitions. Two vectors of accumulators across and GEMM_ROWS down, two of the tile and one
+// broadcast fill the register file.
+#ifndef FINETUNED_MODEL_GEMM_VECTOR_H
+#define FINETUNED_MODEL_GEMM_VECTOR_H
+
+#include <stddef.h>
+
+#define GEMM_TILE 32  // columns of a tile
+#define GEMM_ACROSS 2 // vectors of accumulators
+
+#if defined(__AVX512F__)
+
+#include <immintrin.h>
+
+#define GEMM_ROWS 14
+#define GEMM_WIDTH 16
+typedef __m512 gemm_vector;
+typedef __mmask16 gemm_mask;
+
+#define GEMM_FMA(a, b, c) _mm512_fmadd_ps(a, b, c)
+#define GEMM_ADD(a, b) _mm512_add_ps(a, b)
+#define GEMM_ZERO() _mm512_setzero_ps()
+#define GEMM_ALL(x) _mm512_set1_ps(x)
+#define GEMM_LOAD(p) _mm512_loadu_ps(p)
+#define GEMM_STORE(p, v) _mm512_storeu_ps(p, v)
+#define GEMM_LOAD_MASK(p, mask) _mm512_maskz_loadu_ps(mask, p)
+#define GEMM_STORE_MASK(p, mask, v) _mm512_mask_storeu_ps(p, mask, v)
+#define GEMM_KEEP(v, mask) _mm512_maskz_mov_ps(mask, v)
+
+// The first n lanes; n may be more than there are, or fewer than none.
+static inline gemm_mask gemm_mask_first(ptrdiff_t n) {
+    return n >= GEMM_WIDTH ? 0xffff : n <= 0 ? 0 : (gemm_mask)((1u << n) - 1);
+}
+
+#elif defined(__AVX2__) && defined(__FMA__)
+
+#include <immintrin.h>
+
+#define GEMM_ROWS 6
+#define GEMM_WIDTH 8
+typedef __m256 gemm_vector;
+typedef __m256i gemm_mask;
+
+#define GEMM_FMA(a, b, c) _mm256_fmadd_ps(a, b, c)
+#define GEMM_ADD(a, b) _mm256_add_ps(a, b)
+#define GEMM_ZERO() _mm256_setzero_ps()
+#define GEMM_ALL(x) _mm256_set1_ps(x)
+#define GEMM_LOAD(p) _mm256_loadu_ps(p)
+#define GEMM_STORE(p, v) _mm256_storeu_ps(p, v)
+#define GEMM_LOAD_MASK(p, mask) _mm256_maskload_ps(p, mask)
+#define GEMM_STORE_MASK(p, mask, v) _mm256_maskstore_ps(p, mask, v)
+#define GEMM_KEEP(v, mask) _mm256_and_ps(v, _mm256_castsi256_ps(mask))
+
+static inline gemm_mask gemm_mask_first(ptrdiff_t n) {
+    const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32(n > GEMM_WIDTH ? GEMM_WIDTH : (int)n), lane);
+}
+
+#endif
+
+#define GEMM_INLINE static inline __attribute__((always_inline))
+
+// Cuts n rows into runs of nearly equal length, at most GEMM_ROWS: a run of one row would leave most of the registers
+// idle.
+#define GEMM_RUNS(n) (((n) + GEMM_ROWS - 1) / GEMM_ROWS)
+
+#endif
