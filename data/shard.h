@@ -51,11 +51,11 @@ struct shard {
     const int32_t *labels;   // [n], -1 unlabelled
     const uint32_t *full;    // [n] tokens before truncation
     uint64_t tokens;
-    uint32_t longest;        // tokens of the longest example, 0 if empty
-    uint32_t n_labels;       // classes of the mapping that made it
-    uint32_t vocab_size;     // every id is below it
-    uint32_t max_length;     // 0 = none
-    char key[33];            // what it was made from; the same key, the same content
+    uint32_t longest;    // tokens of the longest example, 0 if empty
+    uint32_t n_labels;   // classes of the mapping that made it
+    uint32_t vocab_size; // every id is below it
+    uint32_t max_length; // 0 = none
+    char key[33];        // what it was made from; the same key, the same content
 };
 
 struct shard_options {
@@ -64,23 +64,26 @@ struct shard_options {
     bool truncation; // false: a longer example is STATUS_DATA, naming file:line and its length
 };
 
-// Opens and checks a shard in full (magic, version, sizes, offsets in order, hash of the payload). STATUS_DATA if it is not one.
+// Opens and checks a shard in full (magic, version, sizes, offsets in order, hash of the payload). STATUS_DATA if it is
+// not one.
 enum status shard_open(struct shard *out, const char *path);
 void shard_close(struct shard *shard);
 
-// The same check of bytes that stay the caller's; they start at a multiple of 8. `name` is for messages. Nothing to close.
+// The same check of bytes that stay the caller's; they start at a multiple of 8. `name` is for messages. Nothing to
+// close.
 enum status shard_parse(struct shard *out, const char *name, const void *bytes, size_t size);
 
-// The shard of one split in `cache`: reused when nothing changed, else tokenised in parallel and committed. Safe when several
-// processes do it at once: whoever is second waits for a lock or finds the finished file; a broken one is made anew.
-// `made` (may be NULL) says whether it was tokenised now. Old shards of the same task and split with another key are left alone.
-// A folder that can't be written is fine while it holds the shard. `pool` NULL: by the calling thread alone.
-enum status shard_prepare(struct shard *out, bool *made, const char *cache, enum source_split split, const struct source *source,
-                          const struct labels *labels, const struct tokenizer *tokenizer, const struct shard_options *options,
-                          struct pool *pool);
+// The shard of one split in `cache`: reused when nothing changed, else tokenised in parallel and committed. Safe when
+// several processes do it at once: whoever is second waits for a lock or finds the finished file; a broken one is made
+// anew. `made` (may be NULL) says whether it was tokenised now. Old shards of the same task and split with another key
+// are left alone. A folder that can't be written is fine while it holds the shard. `pool` NULL: by the calling thread
+// alone.
+enum status shard_prepare(struct shard *out, bool *made, const char *cache, enum source_split split,
+                          const struct source *source, const struct labels *labels, const struct tokenizer *tokenizer,
+                          const struct shard_options *options, struct pool *pool);
 
-// Lengths before truncation and what truncation cuts. Percentiles by nearest rank: the smallest length that at least that
-// share of the examples does not exceed.
+// Lengths before truncation and what truncation cuts. Percentiles by nearest rank: the smallest length that at least
+// that share of the examples does not exceed.
 struct shard_report {
     uint32_t n, longest, p50, p99, cut; // tokens; `cut`: examples that lost tokens
     double mean;

@@ -18,13 +18,15 @@ enum source_split { SPLIT_TRAIN, SPLIT_VAL, SPLIT_TEST };
 #define SPLITS 3
 extern const char *const split_names[SPLITS]; // "train", "val", "test"
 
-#define SOURCE_ROWS_MAX UINT32_C(0xfffffffe)     // examples of a split
+#define SOURCE_ROWS_MAX UINT32_C(0xfffffffe)       // examples of a split
 #define SOURCE_TEXT_MAX ((size_t)64 * 1024 * 1024) // bytes of one text
 
-// TweetEval's tasks. `stance` alone means its five targets, joined in alphabetical order; `stance/abortion` … one of them.
-extern const char *const tweet_eval_tasks[]; // NULL-terminated: emoji emotion hate irony offensive sentiment stance
+// TweetEval's tasks. `stance` alone means its five targets, joined in alphabetical order; `stance/abortion` … one of
+// them.
+extern const char *const tweet_eval_tasks[];   // NULL-terminated: emoji emotion hate irony offensive sentiment stance
 extern const char *const tweet_eval_targets[]; // NULL-terminated: abortion atheism climate feminist hillary
-// One of these, or stance/<target>: what has an official metric. Any other folder in TweetEval's layout can be read too.
+// One of these, or stance/<target>: what has an official metric. Any other folder in TweetEval's layout can be read
+// too.
 bool tweet_eval_task_known(const char *task);
 
 struct example {
@@ -38,7 +40,7 @@ struct example {
 };
 
 struct source {
-    char *name; // the task as it may stand in a file's name: / as -
+    char *name;           // the task as it may stand in a file's name: / as -
     struct example *rows; // [n]
     size_t n;
     char *storage; // the source's own
@@ -61,7 +63,8 @@ enum status source_labels(struct labels *out, const struct source_spec *spec);
 
 // Reads one split and checks it in full: UTF-8, as many labels as texts, every label a decimal id of the mapping.
 // STATUS_DATA with file:line and the value; a format that this version can't read: STATUS_USAGE.
-enum status source_read(struct source *out, const struct source_spec *spec, enum source_split split, const struct labels *labels);
+enum status source_read(struct source *out, const struct source_spec *spec, enum source_split split,
+                        const struct labels *labels);
 // Whether the files of the split are there (a task may lack a test split).
 bool source_has(const struct source_spec *spec, enum source_split split);
 void source_close(struct source *source);
@@ -69,8 +72,8 @@ void source_close(struct source *source);
 // All text and labels (content, not paths) into a hash.
 void source_hash(const struct source *source, struct hash_stream *hash);
 
-// Appends the rows of a text file and its label file, given as bytes, which the source borrows, as it does the paths (they
-// are for messages). What source_read does for each pair of files. `out` starts as {0}.
+// Appends the rows of a text file and its label file, given as bytes, which the source borrows, as it does the paths
+// (they are for messages). What source_read does for each pair of files. `out` starts as {0}.
 enum status source_parse(struct source *out, const char *text_path, const char *text, size_t text_size,
                          const char *label_path, const char *ids, size_t ids_size, uint32_t n_labels);
 
