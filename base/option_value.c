@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: Apache-2.0
+// An option's value from text: what is taken, and what is said of the rest. Printed in option_print.c.
+#include "base/options.h"
+
+#define VALUE_MAX 4096 // bytes of a value
+
+static void *option_at(const struct option *option, struct job *job) {
+    return (char *)job + option->offset;
+}
+
+// ---- from text
+
+static bool option_number_allowed(const struct option *option, double value) {
+    if (option->flags & OPTION_ABOVE_LEAST ? value <= option->least : value < option->least)
+        return false;
+    return option->flags & OPTION_BELOW_MOST ? value < option->most : value <= option->most;
+}
+
+static const struct option_word *option_word(const struct option *option, const char *text) {
+    for (size_t i = 0; i < 2 && option->words[i].word; i++)
+        if (strcmp(option->words[i].word, text) == 0)
+            return &option->words[i];
+    return NULL;
+}
+
+static int option_name(const struct option *option, const char *text) {
+    for (int i = 0; option->names[i]; i++)
+        if (strcmp(option->names[i], text) == 0)
+            return i;
+    return -1;
+}
+
+static bool option_set_integer(const struct option *option, int64_t *at, const char *text) {
+    const struct option_word *word = option_word(option, text);
+    int64_t value;
+    if (word) {
+        *at = (int64_t)word->value;
+        return true;
+    }
+    if (!text_to_i64(text, &value) || !option_number_allowed(option, (double)value))
+        return false;
+    if ((option->flags & OPTION_POWER_OF_TWO) && (value & (value - 1)))
+        return false;
+    *at = value;
+    return true;
+}
+
+static bool option_set_size(const struct option *option, int64_t *at, const char *text) {
+    static const char *const units[] = {"", "KiB", "MiB", "GiB", "TiB"};
+    size_t digits = strspn(text, "0123456789");
+    char number[20];
+    int64_t value;
+    if (digits == 0 || digits >= sizeof number)
+        return false;
+    memcpy(number, text, digits);
+    number[digits] = '\0';
+    for (int i = 0; i < 5; i++) {
+        if (strcmp(text + digits, units[i]) != 0)
+            continue;
+        if (!text_to_i64(number, &value) || __builtin_mul_overflow(value, (int64_t)1 << (10 * i), &value) ||
+            !option_number_allowed(option, (double)value))
+            return false;
+        *at = value;
+        return true;
+    }
+    return false;
+}
+
+static bool option_set_real(const struct option *option, double *at, const char *text) {
+    const struct option_word *word = option_word(option, text);
+    double value;
+    if (word)
+        value = word->value;
+    else if (!text_to_double(text, &value) || !option_number_allowed(option, value))
+        return false;
+    *at = value == 0 ? 0 : value; // no -0
+    return true;
+}
+
+static bool option_set_bool(bool *at, const char *text) {
+    *at = strcmp(text, "true") == 0;
+    return *at || strcmp(text, "false") == 0;
+}
+
+static bool option_set_choice(const struct option *option, int *at, const char *text) {
+    int i = option_name(option, text);
+    if (i < 0 || i < (int)option->least)
+        return false;
+    *at = i;
+    return true;
+}
+
+// The items of a list, with commas between and perhaps in brackets, one at a time: a copy without blanks around it in
+// `item`. False at the end; `bad` says that it was no list.
+static bool list_next(const char **rest, char *item, size_t room, bool *bad) {
+    if (!*rest)
+        return false;
+    const char *comma = strchr(*rest, ',');
+    const char *first = *rest, *last = comma ? comma : first + strlen(first);
+    while (first < last && *first == ' ')
+        first++;
+    while (last > first && last[-1] == ' ')
+        last--;
+    *rest = comma ? comma + 1 : NULL;
+    *bad = first == last || (size_t)(last - first) >= room;
+    if (*bad)
+        return false;
+    memcpy(item, first, (size_t)(last - first));
+    item[last - first] = '\0';
+    return true;
+}
+
+// Takes the brackets off, in place; `rest` is NULL for an empty list.
+static bool list_open(char *text, const char **rest) {
+    size_t size = strlen(text);
+    bool open = size > 0 && text[0] == '[', close = size > 0 && text[size - 1] == ']';
+    if (open != close || size == 1)
+        return false;
+    if (open) {
+        text[size - 1] = '\0';
+        text++;
+    }
+    *rest = open && text[strspn(text, " ")] == '\0' ? NULL : text;
+    return true;
+}
+
+static bool option_set_pair(const struct option *option, double at[2], const char *rest) {
+    char item[64];
+    bool bad = false;
+    double values[2];
+    size_t n = 0;
+    while (list_next(&rest, item, sizeof item, &bad))
+        if (n == 2 || !option_set_real(option, &values[n++], item))
+            return false;
+    if (bad || n != 2)
+        return false;
+    memcpy(at, values, sizeof values);
+    return true;
+}
+
+// "none" is the empty list, as in a flag there is no other way to say it.
+static bool option_set_set(const struct option *option, bool *at, const char *rest) {
+    char item[64];
+    bool bad = false, values[JOB_EXPORTS] = {false};
+    if (rest && strcmp(rest, "none") == 0)
+        rest = NULL;
+    while (list_next(&rest, item, sizeof item, &bad)) {
+        int i = option_name(option, item);
+        if (i < 0 || values[i])
+            return false;
+        values[i] = true;
+    }
+    if (!bad)
+        memcpy(at, values, sizeof values);
+    return !bad;
+}
+
+static bool option_set_weights(const struct option *option, char **at, const char *rest) {
+    char item[64];
+    bool bad = false;
+    double value;
+    struct text list = {0};
+    if (rest && option_name(option, rest) >= 0) {
+        text_puts(&list, rest);
+    } else {
+        text_puts(&list, "[");
+        while (list_next(&rest, item, sizeof item, &bad) && !bad) {
+            bad = !text_to_double(item, &value) || value <= 0;
+            text_puts(&list, list.size > 1 ? ", " : "");
+            option_print_real(&list, value);
+        }
+        bad = bad || list.size == 1;
+        text_puts(&list, "]");
+    }
+    if (!bad) {
+        free(*at);
+        *at = list.at;
+        list = (struct text){0};
+    }
+    text_release(&list);
+    return !bad && *at;
+}
+
+static bool text_is_clean(const char *text) {
+    size_t size = strlen(text);
+    if (size == 0 || size > VALUE_MAX || utf8_check(text, size) != size)
+        return false;
+    for (size_t i = 0; i < size; i++)
+        if ((unsigned char)text[i] < 0x20 || text[i] == 0x7f)
+            return false;
+    return true;
+}
+
+static bool option_text_allowed(const struct option *option, const char *text) {
+    if (option->names && option_name(option, text) < 0)
+        return false;
+    if (option->flags & OPTION_NAME)
+        return !strpbrk(text, "/<") && strcmp(text, ".") != 0 && strcmp(text, "..") != 0;
+    if (option->flags & OPTION_S3)
+        return strncmp(text, "s3://", 5) == 0 && text[5] && text[5] != '/';
+    return true;
+}
+
+static bool option_set_text(const struct option *option, char **at, const char *text) {
+    char *copy = NULL;
+    if (!(option->flags & OPTION_NONE) || strcmp(text, "none") != 0) {
+        if (!option_text_allowed(option, text) || !(copy = strdup(text)))
+            return false;
+    }
+    free(*at);
+    *at = copy;
+    return true;
+}
+
+static bool option_set_list(const struct option *option, void *at, const char *text) {
+    const char *rest = NULL;
+    char *copy = strdup(text);
+    bool good = copy && list_open(copy, &rest);
+    if (good && option->type == OPTION_PAIR)
+        good = option_set_pair(option, at, rest);
+    else if (good && option->type == OPTION_SET)
+        good = option_set_set(option, at, rest);
+    else if (good)
+        good = option_set_weights(option, at, rest);
+    free(copy);
+    return good;
+}
+
+static bool option_read(const struct option *option, void *at, const char *text) {
+    switch (option->type) {
+    case OPTION_TEXT:
+        return option_set_text(option, at, text);
+    case OPTION_INTEGER:
+        return option_set_integer(option, at, text);
+    case OPTION_SEED:
+        return text_to_u64(text, at);
+    case OPTION_SIZE:
+        return option_set_size(option, at, text);
+    case OPTION_REAL:
+        return option_set_real(option, at, text);
+    case OPTION_BOOL:
+        return option_set_bool(at, text);
+    case OPTION_CHOICE:
+        return option_set_choice(option, at, text);
+    case OPTION_PAIR:
+    case OPTION_SET:
+    case OPTION_WEIGHTS:
+        break;
+    }
+    return option_set_list(option, at, text);
+}
+
+// Quotes make a string of what is a number or a truth value; words and sizes are strings anyway.
+static bool option_quotes_matter(const struct option *option, const char *text) {
+    switch (option->type) {
+    case OPTION_INTEGER:
+    case OPTION_REAL:
+        return !option_word(option, text);
+    case OPTION_SEED:
+    case OPTION_BOOL:
+    case OPTION_PAIR:
+        return true;
+    case OPTION_WEIGHTS:
+        return option_name(option, text) < 0;
+    default:
+        return false;
+    }
+}
+
+// What is wrong with a value that is not allowed, where the range alone does not say it.
+static const char *option_hint(const struct option *option, const char *text, bool quotes) {
+    static const char *const truths[] = {"yes", "no", "on", "off", "y", "n", "True", "False", "TRUE", "FALSE", NULL};
+    if (quotes)
+        return " (in quotes it is a string: write it without)";
+    for (int i = 0; option->type == OPTION_BOOL && truths[i]; i++)
+        if (strcmp(truths[i], text) == 0)
+            return strchr("yYoOtT", text[0]) && strcmp(text, "off") != 0 ? " (write true)" : " (write false)";
+    if (*text == '\0')
+        return " (it is empty)";
+    return "";
+}
+
+// "'value'", without control characters and cut where it is long.
+static void value_show(struct text *out, const char *text) {
+    size_t size = strlen(text), good = utf8_check(text, size);
+    text_puts(out, "'");
+    text_add(out, text, good > 80 ? 80 : good);
+    text_puts(out, good > 80 ? "...'" : good < size ? "...' (not UTF-8)" : "'");
+}
+
+static enum status option_refuse(const struct option *option, const char *text, bool quotes, const char *where) {
+    struct text shown = {0}, range = {0};
+    value_show(&shown, text);
+    option_range(&range, option);
+    enum status status = status_set(STATUS_USAGE, "%s: %s is not allowed%s; allowed: %s", where, text_string(&shown),
+                                    option_hint(option, text, quotes), text_string(&range));
+    text_release(&shown);
+    text_release(&range);
+    return status;
+}
+
+enum status option_set(const struct option *option, struct job *job, const char *text, bool quoted, const char *where) {
+    bool quotes = quoted && option_quotes_matter(option, text);
+    bool clean = text_is_clean(text);
+    if (!quotes && clean && option_read(option, option_at(option, job), text))
+        return STATUS_OK;
+    return option_refuse(option, text, quotes, where);
+}
+
+void option_clear(const struct option *option, struct job *job) {
+    if (option->type != OPTION_TEXT && option->type != OPTION_WEIGHTS)
+        return;
+    char **at = option_at(option, job);
+    free(*at);
+    *at = NULL;
+}
