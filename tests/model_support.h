@@ -149,8 +149,9 @@ static inline void batch_random(struct batch *batch, const struct model_config *
                                 uint32_t most, uint32_t longest) {
     int32_t ids[512];
     uint8_t types[512];
+    uint32_t ends[64];
+    assert_true(parts <= 64 && longest <= 512);
     batch_clear(batch);
-    batch->parts = parts;
     for (uint32_t p = 0; p < parts; p++) {
         for (uint32_t n = (uint32_t)rng_below(rng, most + 1); n > 0; n--) {
             uint32_t length = 1 + (uint32_t)rng_below(rng, longest);
@@ -161,8 +162,12 @@ static inline void batch_random(struct batch *batch, const struct model_config *
             int32_t label = (int32_t)rng_below(rng, config->labels);
             batch_add(batch, ids, types, length, label, (uint32_t)rng_below(rng, 1000000));
         }
-        batch->part_examples[p + 1] = batch->size;
-        batch->part_tokens[p + 1] = batch->tokens;
+        ends[p] = batch->size;
+    }
+    batch->parts = parts; // batch_add keeps one part's ends
+    for (uint32_t p = 0; p < parts; p++) {
+        batch->part_examples[p + 1] = ends[p];
+        batch->part_tokens[p + 1] = batch->cu_seqlens[ends[p]];
     }
 }
 
