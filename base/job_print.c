@@ -46,8 +46,23 @@ static void yaml_sections(struct text *out, const char *before, const char *key)
 }
 
 static void option_explain(struct text *out, const struct option *option) {
-    text_printf(out, "%s; ", option->help);
+    text_printf(out, "%s [", option->help);
     option_range(out, option);
+    text_puts(out, "]");
+}
+
+// In a file to edit, a path that follows from `job` or `out` is left to follow: "<out>/shards".
+static bool yaml_follows(const struct option *option, const struct job *job) {
+    const char *end = option->fallback ? strchr(option->fallback, '>') : NULL;
+    if (!end)
+        return false;
+    size_t before = strcspn(option->fallback, "<");
+    const char *name = strncmp(option->fallback + before, "<job>", 5) == 0 ? job->job : job->out;
+    const char *value = *(char *const *)((const char *)job + option->offset);
+    char *follows = text_format("%.*s%s%s", (int)before, option->fallback, name, end + 1);
+    bool same = value && follows && strcmp(value, follows) == 0;
+    free(follows);
+    return same;
 }
 
 static void yaml_option(struct text *out, const struct option *option, const struct job *job, bool comments) {
@@ -55,7 +70,10 @@ static void yaml_option(struct text *out, const struct option *option, const str
     struct text line = {0};
     text_printf(&line, "%*s", 2 * key_depth(option->key, strlen(option->key)), "");
     text_printf(&line, "%s%s: ", option_is_unset(option, job) ? "# " : "", name ? name + 1 : option->key);
-    option_print(&line, option, job);
+    if (comments && yaml_follows(option, job))
+        text_puts(&line, option->fallback);
+    else
+        option_print(&line, option, job);
     if (comments) {
         text_printf(&line, "%*s# ", line.size < 36 ? (int)(36 - line.size) : 1, "");
         option_explain(&line, option);
@@ -98,7 +116,7 @@ static void list_option(struct text *out, const struct option *option, const str
 // A cell of a table: what Markdown would take for markup is escaped.
 static void cell_add(struct text *out, const char *string) {
     for (; *string; string++) {
-        if (strchr("|*_<>[]`", *string))
+        if (strchr("|*<>[]`", *string))
             text_puts(out, "\\");
         text_add(out, string, 1);
     }

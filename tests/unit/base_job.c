@@ -458,6 +458,10 @@ static void test_table(void **state) {
         free(text);
     }
     assert_null(job_value(job, "no.such"));
+    assert_ok(job_print_yaml(&text, job, true)); // paths follow job and out when the file is edited
+    assert_non_null(strstr(text, "out: runs/<job> "));
+    assert_non_null(strstr(text, "cache: <out>/shards "));
+    free(text);
     text = job_value(job, "model.base");
     assert_string_equal(text, "");
     free(text);
