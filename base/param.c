@@ -45,7 +45,7 @@ enum status param_add(struct param_table *table, const char *name, enum param_la
                       uint64_t columns, bool decay, unsigned bucket) {
     TRY(param_check(table, name, layout, rows, columns, bucket));
     uint64_t held = layout == PARAM_TILES ? param_round_up(rows, PARAM_TILE) : rows;
-    if (held > PARAM_FLOATS_MAX / columns || held * columns > PARAM_FLOATS_MAX - PARAM_ALIGN - table->floats)
+    if (held * columns > PARAM_FLOATS_MAX - PARAM_ALIGN - table->floats) // at most 32 * 2^56: no overflow
         return status_set(STATUS_DATA, "parameters: %s: the model is too large", name);
     TRY(param_grow(table));
     struct param *param = &table->at[table->n++];

@@ -8,6 +8,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#undef status_set // the analyser's (base/status.h)
+#undef status_add
+#undef status_errno
+
 #define MESSAGE_SIZE 1024
 
 static _Thread_local char status_text[MESSAGE_SIZE];

@@ -81,8 +81,11 @@ static void test_closed(void **state) {
     (void)state;
     capture_begin();
     close(STDERR_FILENO);
+    errno = EAGAIN;
     log_error("lost");
+    int error = errno;
     assert_string_equal(capture_end(), "");
+    assert_int_equal(error, EAGAIN); // the caller's errno, not the failed write's
 }
 
 int main(void) {

@@ -153,20 +153,51 @@ static void test_parking(void **state) {
 struct meeting {
     unsigned threads;
     atomic_uint arrived;
+    atomic_uint late;
     cpu_set_t masks[CPU_SETSIZE];
-    float products[CPU_SETSIZE];
+    float flushed[CPU_SETSIZE];
+    float operands[CPU_SETSIZE];
 };
 
 static void meeting_task(void *context, size_t task, unsigned thread) {
     (void)task;
     struct meeting *meeting = context;
     volatile float tiny = 1e-30f, denormal = 1e-40f;
-    meeting->products[thread] = tiny * 1e-10f;     // a denormal result (FTZ)
-    meeting->products[thread] += denormal * 1e30f; // a denormal operand (DAZ)
+    meeting->flushed[thread] = tiny * 1e-10f;     // a denormal result (FTZ)
+    meeting->operands[thread] = denormal * 1e30f; // a denormal operand (DAZ)
     sched_getaffinity(0, sizeof meeting->masks[thread], &meeting->masks[thread]);
     atomic_fetch_add(&meeting->arrived, 1);
-    while (atomic_load(&meeting->arrived) < meeting->threads)
-        sched_yield();
+    for (unsigned ms = 0; atomic_load(&meeting->arrived) < meeting->threads; ms++) {
+        if (ms == 20000) {
+            atomic_fetch_add(&meeting->late, 1);
+            return;
+        }
+        wait_ms(1);
+    }
+}
+
+static uint32_t bits_of(float value) {
+    uint32_t bits; // compared as bits, since this thread takes denormals for zeros too
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+// After a rest, when all are parked, each of the workers needed is woken.
+static void test_wake(void **state) {
+    (void)state;
+    static struct meeting meeting;
+    struct pool *pool;
+    pretended = 8;
+    assert_ok(pool_open(&pool, 0));
+    for (unsigned tasks = 2; tasks <= 8; tasks += 3) {
+        wait_ms(30);
+        meeting.threads = tasks;
+        atomic_store(&meeting.arrived, 0);
+        pool_run(pool, meeting_task, &meeting, tasks);
+        assert_int_equal(meeting.late, 0);
+    }
+    pool_close(pool);
+    pretended = 0;
 }
 
 static void test_threads(void **state) {
@@ -180,12 +211,13 @@ static void test_threads(void **state) {
     if (n > CPU_SETSIZE)
         skip();
     meeting.threads = n;
-    for (unsigned i = 0; i < n; i++)
-        meeting.products[i] = 1.0f;
+    memset(meeting.flushed, 0xff, sizeof meeting.flushed);
+    memset(meeting.operands, 0xff, sizeof meeting.operands);
     pool_run(pool, meeting_task, &meeting, n);
     CPU_ZERO(&all);
     for (unsigned i = 0; i < n; i++) {
-        assert_true(meeting.products[i] == 0.0f); // flushed in every thread
+        assert_int_equal(bits_of(meeting.flushed[i]), 0); // in every thread, the caller's too
+        assert_int_equal(bits_of(meeting.operands[i]), 0);
         if (i == 0)
             continue;
         assert_int_equal(CPU_COUNT(&meeting.masks[i]), 1); // a CPU each, of the mask
@@ -289,8 +321,8 @@ static void test_signals(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_mask),    cmocka_unit_test(test_each_once), cmocka_unit_test(test_many_threads),
-        cmocka_unit_test(test_memory),  cmocka_unit_test(test_parking),   cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_lowered), cmocka_unit_test(test_signals),
+        cmocka_unit_test(test_memory),  cmocka_unit_test(test_parking),   cmocka_unit_test(test_wake),
+        cmocka_unit_test(test_threads), cmocka_unit_test(test_lowered),   cmocka_unit_test(test_signals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
