@@ -357,6 +357,19 @@ void file_rollback(struct file_write *file) {
     file_write_free(file);
 }
 
+enum status file_adopt(const char *path, const char *temporary) {
+    int fd = open(temporary, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return file_error(STATUS_IO, "open", temporary);
+    int failed = fsync(fd);
+    close(fd);
+    if (failed)
+        return file_error(STATUS_IO, "fsync", temporary);
+    if (rename(temporary, path) != 0)
+        return file_error(STATUS_IO, "rename to", path);
+    return path_sync_parent(path);
+}
+
 enum status file_replace(const char *path, const void *bytes, size_t size) {
     struct file_write *file;
     TRY(file_begin(&file, path));

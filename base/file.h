@@ -32,6 +32,9 @@ enum status file_put(struct file_write *file, const void *bytes, size_t size);
 enum status file_commit(struct file_write *file);
 void file_rollback(struct file_write *file);
 
+// Commits a finished temporary file made by others (fsync, rename, fsync of the folder).
+enum status file_adopt(const char *path, const char *temporary);
+
 // All of the above at once.
 enum status file_replace(const char *path, const void *bytes, size_t size);
 // Copies a file, committed atomically.

@@ -14,6 +14,7 @@
 static atomic_int log_level = LOG_INFO;
 static atomic_int log_rank;
 static atomic_int log_world = 1;
+static atomic_bool log_transient; // a progress line stands on the terminal
 
 void log_setup(enum log_level level, int rank, int world) {
     atomic_store(&log_level, (int)level);
@@ -27,12 +28,13 @@ static bool log_wanted(enum log_level level) {
     return level != LOG_INFO || atomic_load(&log_world) <= 1 || atomic_load(&log_rank) == 0;
 }
 
+// At most 64 bytes.
 static size_t log_prefix(char *line, enum log_level level) {
     static const char *const names[] = {
         [LOG_ERROR] = "error: ", [LOG_WARN] = "warning: ", [LOG_INFO] = "", [LOG_DEBUG] = "debug: "};
     if (atomic_load(&log_world) > 1)
-        return (size_t)snprintf(line, LINE_SIZE, "finetuned: rank %d: %s", atomic_load(&log_rank), names[level]);
-    return (size_t)snprintf(line, LINE_SIZE, "finetuned: %s", names[level]);
+        return (size_t)snprintf(line, 64, "finetuned: rank %d: %s", atomic_load(&log_rank), names[level]);
+    return (size_t)snprintf(line, 64, "finetuned: %s", names[level]);
 }
 
 // Standard error may be a pipe that is full or closed: a log line is then lost, never waited for twice.
@@ -48,22 +50,38 @@ static void log_write(const char *line, size_t size) {
     }
 }
 
-void log_line(enum log_level level, const char *format, ...) {
-    if (!log_wanted(level))
-        return;
+static void log_format(enum log_level level, bool progress, const char *format, va_list args) {
     int error = errno;
     char line[LINE_SIZE];
-    size_t size = log_prefix(line, level);
-    va_list args;
-    va_start(args, format);
+    bool transient = progress && isatty(STDERR_FILENO);
+    size_t erase = atomic_exchange(&log_transient, transient) ? (size_t)snprintf(line, LINE_SIZE, "\r\x1b[2K") : 0;
+    size_t size = erase + log_prefix(line + erase, level);
     int n = vsnprintf(line + size, LINE_SIZE - size, format, args);
-    va_end(args);
     size_t room = LINE_SIZE - 1 - size; // the last byte is for the newline
     size_t end = size + (n < 0 ? 0 : (size_t)n < room ? (size_t)n : room);
     for (size_t i = size; i < end; i++)
         if (line[i] == '\n' || line[i] == '\r')
             line[i] = ' ';
-    line[end] = '\n';
-    log_write(line, end + 1);
+    if (!transient)
+        line[end++] = '\n';
+    log_write(line, end);
     errno = error;
+}
+
+void log_line(enum log_level level, const char *format, ...) {
+    if (!log_wanted(level))
+        return;
+    va_list args;
+    va_start(args, format);
+    log_format(level, false, format, args);
+    va_end(args);
+}
+
+void log_progress(const char *format, ...) {
+    if (!log_wanted(LOG_INFO))
+        return;
+    va_list args;
+    va_start(args, format);
+    log_format(LOG_INFO, true, format, args);
+    va_end(args);
 }

@@ -13,6 +13,9 @@ void log_setup(enum log_level level, int rank, int world);
 // One line, one write. `format` needs no newline.
 void log_line(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+// Progress: on a terminal one line that the next line replaces, else a plain info line.
+void log_progress(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
 #define log_error(...) log_line(LOG_ERROR, __VA_ARGS__)
 #define log_warn(...) log_line(LOG_WARN, __VA_ARGS__)
 #define log_info(...) log_line(LOG_INFO, __VA_ARGS__)

@@ -9,6 +9,8 @@
 
 #include <stddef.h>
 
+#define POOL_THREADS_MAX 1024
+
 struct pool;
 
 // `threads` 0: as many as the process's CPU mask has. More than the mask has are not made: the number is lowered (said in

@@ -34,6 +34,8 @@ struct attention {
 
 struct ops {
     enum isa isa;
+    // The FLOPs that `rounds` of a register-only loop of fused multiply-adds did: timed, this thread's peak.
+    double (*fma_peak)(uint64_t rounds);
     // out(C) = word + position + type rows: one token.
     void (*embed_row)(float *out, const float *word, const float *position, const float *type, size_t c);
     // y = (x - mean)/sqrt(var + eps) * gamma + beta over rows of C; keeps xhat-free statistics: mean(rows), rstd(rows). y may be x.
@@ -70,6 +72,8 @@ struct ops {
     // Rows [k0, k1) of one block of the weight gradient: dblock[k][32] = tree over parts of the sums over rows t of x[t][k] * dy[t][0..columns).
     void (*gemm_weight_tile)(float *dblock, const float *dy, size_t ldy, const float *x, size_t ldx, const uint32_t *offsets, uint32_t parts,
                              size_t k0, size_t k1, size_t columns);
+    // panel [N rounded up to 4][32] = columns [k0, k0+32) of W (N,K), from tiles; columns behind K are 0.
+    void (*gemm_transpose)(float *panel, const float *tiles, size_t n, size_t k, size_t k0);
 };
 
 // Floats of scratch that one attention call of that shape needs.

@@ -61,6 +61,10 @@ uint64_t pass_bytes(const struct pass *pass) {
     return pass->act.arena.size;
 }
 
+const struct ops *pass_ops(const struct pass *pass) {
+    return pass->ops;
+}
+
 static enum status room_check(const struct pass *pass, const struct batch *batch) {
     const struct pass_options *room = &pass->options;
     if (batch->tokens > room->max_tokens || batch->size > room->max_examples)

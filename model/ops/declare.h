@@ -6,6 +6,7 @@
 
 #include "model/ops.h"
 
+double ISA_NAME(fma_peak)(uint64_t rounds);
 void ISA_NAME(embed_row)(float *out, const float *word, const float *position, const float *type, size_t c);
 void ISA_NAME(layernorm_forward)(float *y, float *mean, float *rstd, const float *x, const float *gamma,
                                  const float *beta, size_t rows, size_t c, float eps);
@@ -33,6 +34,8 @@ void ISA_NAME(gemm_tile)(float *y, size_t ldy, const float *x, size_t ldx, const
                          size_t rows, size_t k, size_t columns, bool accumulate);
 void ISA_NAME(gemm_weight_tile)(float *dblock, const float *dy, size_t ldy, const float *x, size_t ldx,
                                 const uint32_t *offsets, uint32_t parts, size_t k0, size_t k1, size_t columns);
+
+void ISA_NAME(gemm_transpose)(float *panel, const float *tiles, size_t n, size_t k, size_t k0);
 
 extern const struct ops ISA_NAME(ops_table_);
 

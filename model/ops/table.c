@@ -11,6 +11,7 @@
 
 const struct ops ISA_NAME(ops_table_) = {
     .isa = TABLE_ISA,
+    .fma_peak = ISA_NAME(fma_peak),
     .embed_row = ISA_NAME(embed_row),
     .layernorm_forward = ISA_NAME(layernorm_forward),
     .layernorm_backward = ISA_NAME(layernorm_backward),
@@ -28,4 +29,5 @@ const struct ops ISA_NAME(ops_table_) = {
     .softmax = ISA_NAME(softmax),
     .gemm_tile = ISA_NAME(gemm_tile),
     .gemm_weight_tile = ISA_NAME(gemm_weight_tile),
+    .gemm_transpose = ISA_NAME(gemm_transpose),
 };

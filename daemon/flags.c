@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/flags.h"
+
+#include "base/log.h"
+#include "base/text.h"
+
+static void flags_help(const struct verb_flags *spec) {
+    printf("usage: finetuned %s %s\n\n%s\n", spec->verb, spec->usage, spec->about);
+    for (const struct flag *f = spec->flags; f->name; f++)
+        printf("%s  %s%s%s%*s %s%s\n", f == spec->flags ? "\n" : "", f->name, f->value ? " " : "",
+               f->value ? f->value : "",
+               (int)(26 > strlen(f->name) + (f->value ? strlen(f->value) + 1 : 0)
+                         ? 26 - strlen(f->name) - (f->value ? strlen(f->value) + 1 : 0)
+                         : 1),
+               "", f->help, f->required ? " (required)" : "");
+}
+
+static const struct flag *flags_find(const struct verb_flags *spec, const char *word, size_t size) {
+    for (const struct flag *f = spec->flags; f->name; f++)
+        if (strlen(f->name) == size && memcmp(f->name, word, size) == 0)
+            return f;
+    return NULL;
+}
+
+static enum status flags_unknown(const struct verb_flags *spec, const char *word) {
+    const char *names[64] = {"--help"};
+    size_t n = 1;
+    for (const struct flag *f = spec->flags; f->name && n < 64; f++)
+        names[n++] = f->name;
+    const char *near = text_nearest(word, names, n);
+    return status_set(STATUS_USAGE, "%s: unknown flag %s%s%s (see finetuned %s --help)", spec->verb, word,
+                      near ? ": did you mean " : "", near ? near : "", spec->verb);
+}
+
+static enum status flags_choice(const struct verb_flags *spec, const struct flag *flag, const char *value) {
+    struct text allowed = {0};
+    for (int i = 0; flag->choices[i]; i++) {
+        if (strcmp(flag->choices[i], value) == 0) {
+            *(int *)flag->out = i;
+            text_release(&allowed);
+            return STATUS_OK;
+        }
+        text_printf(&allowed, "%s%s", i ? ", " : "", flag->choices[i]);
+    }
+    enum status status = status_set(STATUS_USAGE, "%s: %s is '%s', must be one of: %s", spec->verb, flag->name, value,
+                                    text_string(&allowed));
+    text_release(&allowed);
+    return status;
+}
+
+static enum status flags_value(const struct verb_flags *spec, const struct flag *flag, const char *value) {
+    switch (flag->kind) {
+    case FLAG_STRING:
+        *(const char **)flag->out = value;
+        return STATUS_OK;
+    case FLAG_CHOICE:
+        return flags_choice(spec, flag, value);
+    default:
+        if (text_to_i64(value, flag->out) && *(int64_t *)flag->out >= 1)
+            return STATUS_OK;
+        return status_set(STATUS_USAGE, "%s: %s is '%s', must be a whole number from 1 on", spec->verb, flag->name,
+                          value);
+    }
+}
+
+// One flag at argv[*i]; moves *i over its value.
+static enum status flags_one(const struct verb_flags *spec, int argc, char **argv, int *i) {
+    const char *word = argv[*i], *equals = strchr(word, '=');
+    const struct flag *flag = flags_find(spec, word, equals ? (size_t)(equals - word) : strlen(word));
+    if (!flag)
+        return flags_unknown(spec, word);
+    if (flag->kind == FLAG_SWITCH) {
+        if (equals)
+            return status_set(STATUS_USAGE, "%s: %s takes no value", spec->verb, flag->name);
+        *(bool *)flag->out = true;
+        return STATUS_OK;
+    }
+    if (!equals && *i + 1 >= argc)
+        return status_set(STATUS_USAGE, "%s: %s needs a value (%s)", spec->verb, flag->name, flag->value);
+    return flags_value(spec, flag, equals ? equals + 1 : argv[++*i]);
+}
+
+static enum status flags_required(const struct verb_flags *spec, size_t words) {
+    for (const struct flag *f = spec->flags; f->name; f++)
+        if (f->required && f->kind == FLAG_STRING && !*(const char **)f->out)
+            return status_set(STATUS_USAGE, "%s: %s %s is required (see finetuned %s --help)", spec->verb, f->name,
+                              f->value, spec->verb);
+    if (words < spec->min_words || words > spec->max_words)
+        return status_set(STATUS_USAGE, "%s: %zu argument%s given: usage: finetuned %s %s", spec->verb, words,
+                          words == 1 ? "" : "s", spec->verb, spec->usage);
+    return STATUS_OK;
+}
+
+enum status flags_parse(const struct verb_flags *spec, int argc, char **argv, char **words, size_t *n_words,
+                        bool *helped) {
+    bool flags = true;
+    *n_words = 0;
+    *helped = false;
+    for (int i = 1; i < argc; i++) {
+        if (flags && (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)) {
+            *helped = true;
+            flags_help(spec);
+            return STATUS_OK;
+        }
+        if (flags && strcmp(argv[i], "--") == 0)
+            flags = false;
+        else if (flags && argv[i][0] == '-' && argv[i][1])
+            TRY(flags_one(spec, argc, argv, &i));
+        else
+            words[(*n_words)++] = argv[i];
+    }
+    return flags_required(spec, *n_words);
+}
+
+int verb_exit(enum status status) {
+    if (status != STATUS_OK)
+        log_error("%s", status_message());
+    if (fflush(stdout) != 0 && status == STATUS_OK) {
+        log_error("writing standard output failed");
+        return 74;
+    }
+    return status_exit_code(status);
+}

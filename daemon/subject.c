@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/subject.h"
+
+#include "base/file.h"
+#include "base/job.h"
+#include "base/text.h"
+#include "checkpoints/checkpoint.h"
+#include "model/weights.h"
+#include "train/inputs.h"
+
+#include <jansson.h>
+#include <limits.h>
+
+// "<out>/checkpoints/step-00000200[/checkpoint.h5]" -> "<out>/job.yaml"
+static char *subject_job_file(const char *path) {
+    char *real = realpath(path, NULL);
+    if (!real)
+        return NULL;
+    int levels = file_is_folder(real) ? 2 : 3;
+    for (char *slash; levels > 0 && (slash = strrchr(real, '/')); levels--)
+        *slash = '\0';
+    char *file = path_join(real, "job.yaml");
+    free(real);
+    return file;
+}
+
+static enum status subject_labels(struct model_config *config, const char *json) {
+    json_t *names = json_loads(json ? json : "[]", 0, NULL), *name;
+    struct labels labels = {0};
+    enum status status = STATUS_OK;
+    size_t i;
+    json_array_foreach(names, i, name) {
+        if (status == STATUS_OK)
+            status = json_string_value(name) ? labels_add(&labels, json_string_value(name))
+                                             : status_set(STATUS_DATA, "the checkpoint's labels are not strings");
+    }
+    if (status == STATUS_OK && labels.n == 0)
+        status = status_set(STATUS_DATA, "the checkpoint records no labels");
+    if (status == STATUS_OK)
+        model_config_set_labels(config, &labels, &status);
+    labels_release(&labels);
+    json_decref(names);
+    return status;
+}
+
+static enum status subject_from_job(struct model *out, const struct job *job, const char *path) {
+    struct inputs inputs = {0};
+    struct trainer_state state = {0};
+    struct checkpoint_arenas arenas = {0};
+    enum status status;
+    TRY_GOTO(inputs_base(&inputs, job), done);
+    TRY_GOTO(model_config_copy(&out->config, &inputs.base), done);
+    out->config.head = HEAD_CLASSIFICATION;
+    TRY_GOTO(checkpoint_state(&state, path), done);
+    TRY_GOTO(subject_labels(&out->config, state.labels), done);
+    TRY_GOTO(weights_table(&out->table, &out->config), done);
+    TRY_GOTO(arena_init(&out->arena, out->table.floats * sizeof(float), true), done);
+    arenas.weights = out->weights = arena_take(&out->arena, out->table.floats * sizeof(float));
+    trainer_state_release(&state);
+    TRY_GOTO(checkpoint_load(&arenas, &state, &out->table, path), done);
+    out->tokenizer = inputs.tokenizer;
+    inputs.tokenizer = NULL;
+    out->settings =
+        (struct model_settings){(uint32_t)job->data.max_length, (enum tokenizer_special)job->data.special_tokens};
+done:
+    trainer_state_release(&state);
+    inputs_close(&inputs);
+    return status;
+}
+
+static enum status subject_checkpoint(struct model *out, const char *path, const char *job_file) {
+    struct job *job = NULL;
+    char *found = job_file ? strdup(job_file) : subject_job_file(path);
+    if (!found || !file_exists(found)) {
+        enum status status = status_set(STATUS_DATA, "%s: no job.yaml of its run at %s: name it with --job", path,
+                                        found ? found : "(none)");
+        free(found);
+        return status;
+    }
+    enum status status = job_read(&job, found, NULL, 0, JOB_NEED_NOTHING);
+    free(found);
+    if (status == STATUS_OK)
+        status = subject_from_job(out, job, path);
+    job_free(job);
+    return status;
+}
+
+enum status subject_open(struct model *out, const char *path, const char *job_file) {
+    *out = (struct model){0};
+    if (model_is(path))
+        return model_open(out, path);
+    if (!checkpoint_is(path))
+        return status_set(STATUS_DATA, "%s is neither a model directory (config.json) nor a checkpoint (MANIFEST.json)",
+                          path);
+    enum status status = subject_checkpoint(out, path, job_file);
+    if (status != STATUS_OK)
+        model_close(out);
+    return status;
+}
+
+enum status subject_tokenizer(struct tokenizer **out, struct model_settings *settings, struct model_config *config,
+                              const char *path) {
+    if (!file_is_folder(path))
+        return status_set(STATUS_DATA, "%s is no directory", path);
+    TRY(model_settings_read(settings, path));
+    if (model_is(path))
+        TRY(model_config_read(config, path));
+    TRY(tokenizer_open(out, path));
+    return model_is(path) ? model_check_tokenizer(config, *out, path) : STATUS_OK;
+}
+
+uint32_t subject_length(const struct model *model) {
+    uint32_t usable = model_usable_length(&model->config);
+    return model->settings.max_length && model->settings.max_length < usable ? model->settings.max_length : usable;
+}
+
+enum status runner_open(struct runner *out, const struct model *model, uint32_t max_length, uint32_t max_examples) {
+    enum isa isa;
+    *out = (struct runner){.max_tokens = max_length * max_examples, .max_examples = max_examples};
+    struct pass_options options = {
+        .max_tokens = out->max_tokens, .max_examples = max_examples, .max_length = max_length, .rows = PASS_FIRST};
+    TRY(isa_choose(&isa));
+    TRY(pool_open(&out->pool, 0));
+    TRY(batch_open(&out->batch, out->max_tokens, max_examples, 1));
+    return pass_open(&out->pass, &model->config, &model->table, out->pool, ops_table(isa), &options);
+}
+
+void runner_close(struct runner *runner) {
+    pass_close(runner->pass);
+    batch_close(&runner->batch);
+    pool_close(runner->pool);
+}

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// What eval, predict, tokenize and export work on: a model directory, or a checkpoint with the job.yaml of its run.
+#ifndef FINETUNED_DAEMON_SUBJECT_H
+#define FINETUNED_DAEMON_SUBJECT_H
+
+#include "base/pool.h"
+#include "model/model.h"
+#include "model/pass.h"
+
+// `job_file` NULL: for a checkpoint, <out>/job.yaml two folders above it. STATUS_DATA if the path is neither.
+enum status subject_open(struct model *out, const char *path, const char *job_file);
+
+// The tokenizer and settings alone: also of a base model directory without a head.
+enum status subject_tokenizer(struct tokenizer **out, struct model_settings *settings, struct model_config *config,
+                              const char *path);
+
+// A model ready to answer.
+struct runner {
+    struct pool *pool;
+    struct pass *pass;
+    struct batch batch;
+    uint32_t max_tokens, max_examples;
+};
+enum status runner_open(struct runner *out, const struct model *model, uint32_t max_length, uint32_t max_examples);
+void runner_close(struct runner *runner);
+
+// The length that texts are cut to: the recorded one, else the usable one.
+uint32_t subject_length(const struct model *model);
+
+#endif

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// finetuned export: one exporter on a model directory or checkpoint.
+#include "daemon/verbs.h"
+
+#include "base/file.h"
+#include "base/text.h"
+#include "daemon/flags.h"
+#include "daemon/subject.h"
+#include "export/export.h"
+
+struct export_flags {
+    const char *from, *to, *out, *job;
+    int dtype;
+};
+
+static enum status export_check_out(const char *out) {
+    char **names;
+    size_t n;
+    if (!file_exists(out) && !file_is_folder(out))
+        return STATUS_OK;
+    if (!file_is_folder(out))
+        return status_set(STATUS_USAGE, "export: --out %s is a file", out);
+    TRY(file_list(&names, &n, out));
+    file_list_free(names, n);
+    if (n && !model_is(out))
+        return status_set(STATUS_USAGE,
+                          "export: --out %s holds other files: name a new or empty folder, or an earlier export", out);
+    return STATUS_OK;
+}
+
+static enum status export_kind(const char *kind) {
+    static const char *const later[] = {"sagemaker", "onnx", "neuron", "graviton"};
+    if (export_find(kind))
+        return STATUS_OK;
+    for (size_t i = 0; i < sizeof later / sizeof *later; i++)
+        if (strcmp(kind, later[i]) == 0)
+            return status_set(STATUS_USAGE, "export: --to %s is not in this version yet (hf is)", kind);
+    return status_set(STATUS_USAGE, "export: --to is '%s', must be one of: hf", kind);
+}
+
+static enum status export_run(const struct export_flags *f) {
+    struct model model = {0};
+    struct pool *pool = NULL;
+    struct export_result result = {0};
+    enum status status;
+    TRY(export_kind(f->to));
+    TRY(export_check_out(f->out));
+    TRY_GOTO(subject_open(&model, f->from, f->job), done);
+    TRY_GOTO(pool_open(&pool, 0), done);
+    struct export_model what = {.config = &model.config,
+                                .table = &model.table,
+                                .weights = model.weights,
+                                .tokenizer = model.tokenizer,
+                                .settings = model.settings,
+                                .bf16 = f->dtype == 1,
+                                .name = "model"};
+    TRY_GOTO(export_hf_directory(&result, &what, f->out, pool), done);
+    printf("%s\nbytes %llu  sha256 %s\n%s\n", result.path, (unsigned long long)result.bytes, result.sha256,
+           result.check);
+done:
+    export_result_release(&result);
+    pool_close(pool);
+    model_close(&model);
+    return status;
+}
+
+int verb_export(int argc, char **argv) {
+    struct export_flags f = {0};
+    static const char *const dtypes[] = {"fp32", "bf16", NULL};
+    const struct flag flags[] = {
+        {"--from", FLAG_STRING, &f.from, "PATH", "model directory or checkpoint", NULL, true},
+        {"--to", FLAG_STRING, &f.to, "KIND", "hf: a Hugging Face directory", NULL, true},
+        {"--out", FLAG_STRING, &f.out, "DIR", "where it goes; an earlier export there is replaced as a whole", NULL,
+         true},
+        {"--dtype", FLAG_CHOICE, &f.dtype, "TYPE", "of model.safetensors: fp32 (default) or bf16", dtypes, false},
+        {"--job", FLAG_STRING, &f.job, "FILE", "a checkpoint's job.yaml, where it is not beside it", NULL, false},
+        {NULL, FLAG_SWITCH, NULL, NULL, NULL, NULL, false},
+    };
+    const struct verb_flags spec = {"export",
+                                    "--from PATH --to KIND --out DIR",
+                                    "Writes one artifact and checks that it gives the same answers.",
+                                    flags,
+                                    0,
+                                    0};
+    size_t words;
+    bool helped;
+    enum status status = flags_parse(&spec, argc, argv, argv, &words, &helped);
+    return helped ? 0 : verb_exit(status == STATUS_OK ? export_run(&f) : status);
+}

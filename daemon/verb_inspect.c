@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// finetuned inspect: what a checkpoint, shard or model directory holds; --verify: whether it is intact.
+#include "daemon/verbs.h"
+
+#include "base/file.h"
+#include "base/text.h"
+#include "checkpoints/checkpoint.h"
+#include "daemon/flags.h"
+#include "daemon/subject.h"
+#include "data/shard.h"
+#include "model/safetensors.h"
+#include "train/events.h"
+
+static enum status inspect_checkpoint(const char *path, bool verify, bool json) {
+    char *text = NULL;
+    if (verify)
+        TRY(checkpoint_verify(path));
+    TRY(checkpoint_describe(&text, path, json));
+    fputs(text, stdout);
+    free(text);
+    return STATUS_OK;
+}
+
+static void inspect_tensors(const struct safetensors *file, bool json) {
+    static const char *const dtypes[] = {
+        [TENSOR_F32] = "F32", [TENSOR_F16] = "F16", [TENSOR_BF16] = "BF16", [TENSOR_I64] = "I64", [TENSOR_F64] = "F64"};
+    struct text text = {0};
+    for (size_t i = 0; i < file->n; i++) {
+        const struct tensor *t = &file->at[i];
+        text_puts(&text, json ? (i ? ", {\"name\": " : "{\"name\": ") : "");
+        if (json)
+            json_string_add(&text, t->name);
+        text_printf(&text, json ? ", \"dtype\": \"%s\", \"shape\": [" : "%-5s [", dtypes[t->dtype]);
+        for (unsigned d = 0; d < t->rank; d++)
+            text_printf(&text, d ? ", %llu" : "%llu", (unsigned long long)t->shape[d]);
+        if (json)
+            text_puts(&text, "]}");
+        else
+            text_printf(&text, "] %s\n", t->name);
+    }
+    fputs(text_string(&text), stdout);
+    text_release(&text);
+}
+
+static enum status inspect_safetensors(const char *path, bool json) {
+    struct safetensors file;
+    uint64_t elements = 0;
+    TRY(safetensors_open(&file, path));
+    for (size_t i = 0; i < file.n; i++)
+        elements += file.at[i].elements;
+    printf(json ? "{\"kind\": \"safetensors\", \"tensors_n\": %zu, \"parameters\": %llu, \"tensors\": ["
+                : "safetensors: %zu tensors, %llu elements\n",
+           file.n, (unsigned long long)elements);
+    inspect_tensors(&file, json);
+    if (json)
+        puts("]}");
+    safetensors_close(&file);
+    return STATUS_OK;
+}
+
+static enum status inspect_model(const char *path, bool json) {
+    struct model model = {0};
+    struct model_config config = {0};
+    char *weights = path_join(path, "model.safetensors");
+    enum status status = weights ? model_config_read(&config, path) : status_set(STATUS_SYSTEM, "inspect: no memory");
+    if (status == STATUS_OK && config.has_head_architecture)
+        status = model_open(&model, path); // a fine-tuned model is only whole with tokenizer and head
+    if (status == STATUS_OK && !json) {
+        printf("model: %s, %u layers, %u wide, %u heads, %u feed-forward, vocabulary %u, %u positions, %u labels",
+               config.kind == MODEL_ROBERTA ? "roberta" : "bert", config.layers, config.hidden, config.heads,
+               config.ffn, config.vocab, config.max_positions, config.labels);
+        for (uint32_t i = 0; i < config.label_names.n; i++)
+            printf("%s%s", i ? ", " : ": ", config.label_names.names[i]);
+        puts("");
+    }
+    if (status == STATUS_OK)
+        status = inspect_safetensors(weights, json);
+    model_close(&model);
+    model_config_release(&config);
+    free(weights);
+    return status;
+}
+
+static enum status inspect_shard(const char *path, bool json) {
+    struct shard shard;
+    TRY(shard_open(&shard, path));
+    struct shard_report r = shard_report(&shard);
+    printf(json ? "{\"kind\": \"shard\", \"texts\": %u, \"tokens\": %llu, \"labels\": %u, \"mean\": %.9g, \"p50\": %u, "
+                  "\"p99\": %u, \"longest\": %u, \"cut\": %u}\n"
+                : "shard: %u texts, %llu tokens, %u labels, mean %.1f, p50 %u, p99 %u, longest %u, cut %u\n",
+           r.n, (unsigned long long)r.tokens, shard.n_labels, r.mean, r.p50, r.p99, r.longest, r.cut);
+    shard_close(&shard);
+    return STATUS_OK;
+}
+
+static bool ends_with(const char *string, const char *end) {
+    size_t n = strlen(string), m = strlen(end);
+    return n >= m && strcmp(string + n - m, end) == 0;
+}
+
+// Models and shards are read in full anyway; --verify adds the checkpoint's hashes.
+static enum status inspect_run(const char *path, bool verify, bool json) {
+    if (!file_exists(path) && !file_is_folder(path))
+        return status_set(STATUS_DATA, "inspect: %s is not there", path);
+    if (model_is(path))
+        TRY(inspect_model(path, json));
+    else if (!file_is_folder(path) && ends_with(path, ".shard"))
+        TRY(inspect_shard(path, json));
+    else if (!file_is_folder(path) && ends_with(path, ".safetensors"))
+        TRY(inspect_safetensors(path, json));
+    else
+        TRY(inspect_checkpoint(path, verify, json));
+    if (verify && !json)
+        puts("intact");
+    return STATUS_OK;
+}
+
+int verb_inspect(int argc, char **argv) {
+    bool verify = false, json = false, helped;
+    const struct flag flags[] = {
+        {"--verify", FLAG_SWITCH, &verify, NULL, "check every hash; what is wrong, where (65)", NULL, false},
+        {"--json", FLAG_SWITCH, &json, NULL, "one JSON object", NULL, false},
+        {NULL, FLAG_SWITCH, NULL, NULL, NULL, NULL, false},
+    };
+    const struct verb_flags spec = {
+        "inspect",
+        "[--verify] [--json] PATH",
+        "PATH: a checkpoint (step-N folder or checkpoint.h5), a model directory, a .safetensors or a .shard file.",
+        flags,
+        1,
+        1};
+    size_t words;
+    enum status status = flags_parse(&spec, argc, argv, argv, &words, &helped);
+    return helped ? 0 : verb_exit(status == STATUS_OK ? inspect_run(argv[0], verify, json) : status);
+}

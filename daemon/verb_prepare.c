@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// finetuned prepare: text to token shards, as run does when they are missing.
+#include "daemon/verbs.h"
+
+#include "base/job.h"
+#include "base/text.h"
+#include "daemon/flags.h"
+#include "train/inputs.h"
+
+static const char prepare_help[] =
+    "usage: finetuned prepare [JOB.yaml] --data.dir DIR --data.task TASK --model.base DIR --out DIR [--data.max_length "
+    "N]\n\n"
+    "Reads and checks the three splits, tokenises them and writes token shards into --out; what is up to date is "
+    "reused.\n"
+    "A run with data.cache set to that folder finds them. Other keys of a job file are flags too.\n";
+
+static void prepare_print(const struct inputs *inputs, const char *folder) {
+    printf("%-6s %9s %9s %7s %6s %6s %8s %9s %11s\n", "split", "texts", "tokens", "mean", "p50", "p99", "longest",
+           "cut", "tokens cut");
+    for (int split = 0; split < SPLITS; split++) {
+        struct shard_report r = shard_report(&inputs->shards[split]);
+        printf("%-6s %9u %9llu %7.1f %6u %6u %8u %9u %11llu\n", split_names[split], r.n, (unsigned long long)r.tokens,
+               r.mean, r.p50, r.p99, r.longest, r.cut, (unsigned long long)r.tokens_cut);
+    }
+    printf("shards in %s\n", folder);
+}
+
+// --out names the shards' folder here.
+static enum status prepare_run(struct job *job) {
+    struct inputs inputs = {0};
+    struct pool *pool = NULL;
+    enum status status;
+    char *cache = strdup(job->out);
+    if (!cache)
+        return status_set(STATUS_SYSTEM, "prepare: no memory");
+    free(job->data.cache);
+    job->data.cache = cache;
+    TRY_GOTO(pool_open(&pool, (unsigned)job->threads), done);
+    TRY_GOTO(inputs_open(&inputs, job, NULL, pool), done);
+    prepare_print(&inputs, job->data.cache);
+done:
+    inputs_close(&inputs);
+    pool_close(pool);
+    return status;
+}
+
+int verb_prepare(int argc, char **argv) {
+    struct job *job = NULL;
+    const char *file = argc > 1 && argv[1][0] != '-' ? argv[1] : NULL;
+    int first = file ? 2 : 1;
+    for (int i = first; i < argc; i++)
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
+            return fputs(prepare_help, stdout), 0;
+    enum status status =
+        job_read(&job, file, (const char *const *)argv + first, (size_t)(argc - first), JOB_NEED_PREPARE);
+    if (status == STATUS_OK)
+        status = prepare_run(job);
+    job_free(job);
+    return verb_exit(status);
+}

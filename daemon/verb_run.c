@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+// finetuned run JOB.yaml: the whole of a job, from text to artifacts.
+#include "daemon/verbs.h"
+
+#include "base/file.h"
+#include "base/text.h"
+#include "daemon/flags.h"
+#include "export/export.h"
+#include "train/trainer.h"
+
+static const char run_help[] =
+    "usage: finetuned run [JOB.yaml] [--key value …]\n\n"
+    "Trains the job to its end, evaluates on val each epoch, saves checkpoints, scores the best model on test and "
+    "exports it.\n"
+    "Start it alone, or under mpirun or srun. The same command again goes on from the newest checkpoint.\n"
+    "Every key of the job file is also a flag, e.g. --train.lr 3e-5; finetuned config lists them.\n"
+    "Exit codes: 0 done, 64 usage, 65 data, model or checkpoint unusable or diverged, 74 I/O, 75 stopped with a "
+    "checkpoint: start it again.\n";
+
+static struct export_model run_export_model(const struct trainer *t) {
+    return (struct export_model){
+        .config = &t->inputs.config,
+        .table = &t->table,
+        .weights = t->arenas.weights,
+        .tokenizer = t->inputs.tokenizer,
+        .settings = {(uint32_t)t->job->data.max_length, (enum tokenizer_special)t->job->data.special_tokens},
+        .bf16 = t->job->export.dtype == JOB_BF16,
+        .name = t->job->job};
+}
+
+static enum status run_export_event(struct trainer *t, const char *kind, const struct export_result *r) {
+    log_info("export: %s: %s (%.1f MiB; %s)", kind, r->path, (double)r->bytes / 1048576, r->check);
+    event_begin(&t->events, "export");
+    event_string(&t->events, "kind", kind);
+    event_string(&t->events, "path", r->path);
+    event_integer(&t->events, "bytes", (int64_t)r->bytes);
+    event_string(&t->events, "sha256", r->sha256);
+    event_string(&t->events, "check", r->check);
+    return event_end(&t->events);
+}
+
+// <out>/model, always.
+static enum status run_export_model_directory(struct trainer *t, const struct export_model *model, const char *folder) {
+    struct export_result result = {0};
+    enum status status = export_hf_directory(&result, model, folder, t->pool);
+    if (status == STATUS_OK)
+        status = run_export_event(t, "model", &result);
+    export_result_release(&result);
+    return status;
+}
+
+// One kind of export.to into <out>/artifacts.
+static enum status run_export_kind(struct trainer *t, const struct export_model *model, const char *kind) {
+    struct export_result result = {0};
+    char *folder = path_join(t->job->out, "artifacts");
+    const struct exporter *exporter = export_find(kind);
+    enum status status = exporter && folder ? exporter->run(&result, model, folder, t->pool)
+                                            : status_set(STATUS_SYSTEM, "export: no exporter for %s", kind);
+    if (status == STATUS_OK)
+        status = run_export_event(t, kind, &result);
+    export_result_release(&result);
+    free(folder);
+    return status;
+}
+
+static enum status run_export(struct trainer *t) {
+    struct export_model model = run_export_model(t);
+    if (t->comm->rank != 0)
+        return STATUS_OK;
+    char *folder = path_join(t->job->out, "model");
+    enum status status =
+        folder ? run_export_model_directory(t, &model, folder) : status_set(STATUS_SYSTEM, "export: no memory");
+    free(folder);
+    if (status == STATUS_OK && t->job->export.to[JOB_EXPORT_HF])
+        status = run_export_kind(t, &model, "hf");
+    return status;
+}
+
+// Whether <out> holds all that a complete run makes.
+static bool run_has(const struct trainer *t, const char *format) {
+    char *name = text_format(format, t->job->job), *path = name ? path_join(t->job->out, name) : NULL;
+    bool has = path && file_exists(path);
+    free(path);
+    free(name);
+    return has;
+}
+
+static bool run_all_there(const struct trainer *t) {
+    return run_has(t, "report.json") && run_has(t, "report.md") && run_has(t, "model/model.safetensors") &&
+           run_has(t, "model/config.json") &&
+           (!t->job->export.to[JOB_EXPORT_HF] || run_has(t, "artifacts/%s-hf.tar.gz"));
+}
+
+// Rank 0 looks; all ranks take the same way.
+static enum status run_nothing_to_do(struct trainer *t, bool *nothing) {
+    uint32_t there = t->comm->rank == 0 && t->end == TRAINER_FINISHED && run_all_there(t);
+    TRY(comm_flags(t->comm, &there));
+    *nothing = there != 0;
+    return STATUS_OK;
+}
+
+static enum status run_phases(struct trainer *t, const struct job *job, struct comm *comm) {
+    bool nothing;
+    TRY(trainer_open(t, job, comm));
+    TRY(run_nothing_to_do(t, &nothing));
+    if (nothing)
+        return STATUS_OK;
+    TRY(trainer_run(t));
+    TRY(trainer_finish(t));
+    TRY(comm_agree(comm, run_export(t)));
+    return comm_agree(comm, trainer_end_event(t));
+}
+
+static void run_results(const struct trainer *t) {
+    if (t->comm->rank != 0)
+        return;
+    printf("model       %s/model\nreport      %s/report.md\nevents      %s/events.jsonl\ncheckpoints %s\n", t->job->out,
+           t->job->out, t->job->out, t->job->checkpoints.dir);
+}
+
+static enum status run_job(const struct job *job) {
+    struct comm *comm = NULL;
+    TRY(comm_open(&comm, job->comm.backend));
+    log_setup((enum log_level)job->log.level, comm->rank, comm->world);
+    struct trainer *trainer = calloc(1, sizeof *trainer);
+    enum status status = trainer ? run_phases(trainer, job, comm) : status_set(STATUS_SYSTEM, "run: no memory");
+    if (trainer) {
+        if (status == STATUS_OK)
+            run_results(trainer);
+        fflush(stdout);
+        trainer_close(trainer);
+    }
+    free(trainer);
+    // Said once: before the launcher ends the others, and by one rank only.
+    if (status != STATUS_OK && comm->rank == 0)
+        log_error("%s", status_message());
+    comm_close(comm);
+    return status;
+}
+
+int verb_run(int argc, char **argv) {
+    struct job *job = NULL;
+    const char *file = argc > 1 && argv[1][0] != '-' ? argv[1] : NULL;
+    int first = file ? 2 : 1;
+    for (int i = first; i < argc; i++)
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
+            return fputs(run_help, stdout), 0;
+    enum status status = job_read(&job, file, (const char *const *)argv + first, (size_t)(argc - first), JOB_NEED_RUN);
+    if (status != STATUS_OK)
+        return verb_exit(status);
+    status = run_job(job);
+    job_free(job);
+    return status_exit_code(status);
+}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// finetuned tokenize: a JSON line with ids, tokens and byte offsets for each text.
+#include "daemon/verbs.h"
+
+#include "base/text.h"
+#include "daemon/flags.h"
+#include "daemon/lines.h"
+#include "daemon/subject.h"
+#include "train/events.h"
+
+#include <jansson.h>
+
+struct tokenize_flags {
+    const char *model, *file, *pair;
+    int64_t max_length;
+    int special;
+    bool jsonl;
+};
+
+static enum status tokenize_print(const struct tokenizer *tokenizer, const struct encoding *e) {
+    struct text text = {0};
+    text_puts(&text, "{\"ids\": [");
+    for (uint32_t i = 0; i < e->n; i++)
+        text_printf(&text, i ? ", %d" : "%d", e->ids[i]);
+    text_puts(&text, "], \"tokens\": [");
+    for (uint32_t i = 0; i < e->n; i++) {
+        const char *token = tokenizer_token(tokenizer, e->ids[i]);
+        text_puts(&text, i ? ", " : "");
+        json_string_add(&text, token ? token : "");
+    }
+    text_puts(&text, "], \"offsets\": [");
+    for (uint32_t i = 0; i < e->n; i++)
+        text_printf(&text, "%s[%u, %u]", i ? ", " : "", e->begin[i], e->end[i]);
+    text_puts(&text, "]}");
+    bool written = text_string(&text) && puts(text_string(&text)) >= 0;
+    text_release(&text);
+    return written ? STATUS_OK : status_errno(STATUS_IO, "writing standard output");
+}
+
+struct tokenize_state {
+    const struct tokenizer *tokenizer;
+    struct encoding encoding;
+    struct tokenizer_options options;
+    const char *pair; // of every text
+};
+
+// A line {"text": …, "pair": …}; NUL may occur.
+static enum status tokenize_jsonl(struct tokenize_state *s, const char *line, size_t size, const struct lines *lines) {
+    json_error_t error;
+    json_t *root = json_loadb(line, size, JSON_ALLOW_NUL | JSON_REJECT_DUPLICATES, &error);
+    json_t *text = json_object_get(root, "text"), *pair = json_object_get(root, "pair");
+    enum status status;
+    if (!root)
+        status = status_set(STATUS_DATA, "%s:%zu: not valid JSON: %s", lines->name, lines->number, error.text);
+    else if (!json_is_string(text) || (pair && !json_is_string(pair) && !json_is_null(pair)))
+        status = status_set(STATUS_DATA, "%s:%zu: wanted {\"text\": string, \"pair\": string or null}", lines->name,
+                            lines->number);
+    else
+        status = tokenizer_encode(s->tokenizer, &s->encoding, json_string_value(text), json_string_length(text),
+                                  json_string_value(pair), json_string_length(pair), &s->options);
+    json_decref(root);
+    return status;
+}
+
+static enum status tokenize_all(struct tokenize_state *s, struct lines *lines, bool jsonl) {
+    for (;;) {
+        const char *line;
+        size_t size;
+        bool end;
+        TRY(lines_next(lines, &line, &size, &end));
+        if (end)
+            return STATUS_OK;
+        if (jsonl)
+            TRY(tokenize_jsonl(s, line, size, lines));
+        else
+            TRY(tokenizer_encode(s->tokenizer, &s->encoding, line, size, s->pair, s->pair ? strlen(s->pair) : 0,
+                                 &s->options));
+        TRY(tokenize_print(s->tokenizer, &s->encoding));
+    }
+}
+
+static enum status tokenize_run(const struct tokenize_flags *f, char **words, size_t n_words) {
+    struct tokenizer *tokenizer = NULL;
+    struct model_config config = {0};
+    struct model_settings settings;
+    struct lines lines = {0};
+    struct tokenize_state s = {0};
+    enum status status;
+    if (f->jsonl && (n_words || f->pair))
+        return status_set(
+            STATUS_USAGE,
+            "tokenize: --jsonl reads lines of standard input or --file; texts and --pair don't go with it");
+    TRY_GOTO(lines_open(&lines, words, n_words, f->file), done);
+    if (f->pair && utf8_check(f->pair, strlen(f->pair)) < strlen(f->pair)) {
+        status = status_set(STATUS_DATA, "tokenize: --pair is not valid UTF-8");
+        goto done;
+    }
+    TRY_GOTO(subject_tokenizer(&tokenizer, &settings, &config, f->model), done);
+    s.tokenizer = tokenizer;
+    s.pair = f->pair;
+    s.options = (struct tokenizer_options){f->special >= 0 ? (enum tokenizer_special)f->special : settings.special,
+                                           (uint32_t)f->max_length};
+    status = tokenize_all(&s, &lines, f->jsonl);
+done:
+    encoding_release(&s.encoding);
+    tokenizer_close(tokenizer);
+    model_config_release(&config);
+    lines_close(&lines);
+    return status;
+}
+
+int verb_tokenize(int argc, char **argv) {
+    struct tokenize_flags f = {.special = -1};
+    static const char *const specials[] = {"literal", "parse", NULL};
+    const struct flag flags[] = {
+        {"--model", FLAG_STRING, &f.model, "DIR", "directory with tokenizer files", NULL, true},
+        {"--pair", FLAG_STRING, &f.pair, "TEXT", "second text of every pair", NULL, false},
+        {"--max-length", FLAG_COUNT, &f.max_length, "N", "cut to N tokens, special ones included (default: no cut)",
+         NULL, false},
+        {"--special", FLAG_CHOICE, &f.special, "MODE",
+         "literal or parse: what \"<s>\" in a text is (default: the model's)", specials, false},
+        {"--jsonl", FLAG_SWITCH, &f.jsonl, NULL, "input lines are {\"text\": …, \"pair\": …}", NULL, false},
+        {"--file", FLAG_STRING, &f.file, "FILE", "texts, one a line", NULL, false},
+        {NULL, FLAG_SWITCH, NULL, NULL, NULL, NULL, false},
+    };
+    const struct verb_flags spec = {
+        "tokenize",
+        "--model DIR [--pair TEXT] [--max-length N] [--special MODE] [--jsonl] [--file FILE] [TEXT …]",
+        "Prints {\"ids\", \"tokens\", \"offsets\"} for each text; offsets are bytes.",
+        flags,
+        0,
+        SIZE_MAX};
+    size_t words;
+    bool helped;
+    enum status status = flags_parse(&spec, argc, argv, argv, &words, &helped);
+    if (status == STATUS_OK && f.max_length > 1 << 20)
+        status =
+            status_set(STATUS_USAGE, "tokenize: --max-length is %lld, at most %d", (long long)f.max_length, 1 << 20);
+    return helped ? 0 : verb_exit(status == STATUS_OK ? tokenize_run(&f, argv, words) : status);
+}

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// The Hugging Face directory: config.json, model.safetensors, tokenizer files, finetuned.json.
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/text.h"
+#include "export/export.h"
+#include "model/weights.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static enum status hf_config(const struct export_model *model, const char *folder) {
+    char *json = NULL, *path = path_join(folder, "config.json");
+    enum status status =
+        path ? model_config_print(&json, model->config) : status_set(STATUS_SYSTEM, "export: no memory");
+    if (status == STATUS_OK)
+        status = file_replace(path, json, strlen(json));
+    free(json);
+    free(path);
+    return status;
+}
+
+static enum status hf_weights(struct export_result *out, const struct export_model *model, const char *folder) {
+    struct stat info;
+    char *path = path_join(folder, "model.safetensors");
+    enum status status = path ? weights_save(model->weights, model->table, path, model->bf16)
+                              : status_set(STATUS_SYSTEM, "export: no memory");
+    if (status == STATUS_OK)
+        status = hash_sha256_file(out->sha256, path);
+    if (status == STATUS_OK && stat(path, &info) != 0)
+        status = status_errno(STATUS_IO, "export: %s", path);
+    else if (status == STATUS_OK)
+        out->bytes = (uint64_t)info.st_size;
+    free(path);
+    return status;
+}
+
+static enum status hf_files(struct export_result *out, const struct export_model *model, const char *folder) {
+    TRY(hf_config(model, folder));
+    TRY(hf_weights(out, model, folder));
+    TRY(tokenizer_save(model->tokenizer, folder, model_usable_length(model->config)));
+    return model_settings_write(&model->settings, folder);
+}
+
+// An older directory steps aside for the new one and is then removed.
+static enum status hf_commit(const char *staged, const char *folder, const char *aside, const char *parent) {
+    bool replaces = file_exists(folder) || file_is_folder(folder);
+    TRY(file_remove(aside));
+    if (replaces && rename(folder, aside) != 0)
+        return status_errno(STATUS_IO, "export: setting %s aside", folder);
+    if (rename(staged, folder) != 0) {
+        enum status status = status_errno(STATUS_IO, "export: renaming %s to %s", staged, folder);
+        if (replaces && rename(aside, folder) != 0)
+            return status_add(status, "export: the directory before stays at %s", aside);
+        return status;
+    }
+    TRY(file_sync_folder(parent));
+    return file_remove(aside);
+}
+
+static char *hf_parent(const char *folder) {
+    const char *slash = strrchr(folder, '/');
+    if (!slash)
+        return strdup(".");
+    return slash == folder ? strdup("/") : strndup(folder, (size_t)(slash - folder));
+}
+
+enum status export_hf_directory(struct export_result *out, const struct export_model *model, const char *folder,
+                                struct pool *pool) {
+    enum status status;
+    char *parent = hf_parent(folder);
+    const char *name = strrchr(folder, '/') ? strrchr(folder, '/') + 1 : folder;
+    char *staged = parent ? text_format("%s/.%s.tmp-%d", parent, name, (int)getpid()) : NULL;
+    char *aside = parent ? text_format("%s/.%s.old-%d", parent, name, (int)getpid()) : NULL;
+    if (!staged || !aside) {
+        status = status_set(STATUS_SYSTEM, "export: no memory");
+        goto done;
+    }
+    TRY_GOTO(file_remove(staged), done);
+    TRY_GOTO(file_make_folders(staged), done);
+    TRY_GOTO(hf_files(out, model, staged), done);
+    TRY_GOTO(export_check(out->check, sizeof out->check, model, staged, pool), done);
+    TRY_GOTO(hf_commit(staged, folder, aside, parent), done);
+    out->path = strdup(folder);
+    status = out->path ? STATUS_OK : status_set(STATUS_SYSTEM, "export: no memory");
+done:
+    if (status != STATUS_OK && staged)
+        file_remove(staged);
+    free(aside);
+    free(staged);
+    free(parent);
+    return status;
+}

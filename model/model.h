@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// A model directory opened for use: config.json, weights, tokenizer, and what finetuned.json records of how it was
+// trained.
+#ifndef FINETUNED_MODEL_MODEL_H
+#define FINETUNED_MODEL_MODEL_H
+
+#include "base/arena.h"
+#include "base/param.h"
+#include "base/status.h"
+#include "data/tokenizer.h"
+#include "model/config.h"
+
+// finetuned.json: the defaults wherever the model is used.
+struct model_settings {
+    uint32_t max_length; // 0: not recorded, the usable length
+    enum tokenizer_special special;
+};
+
+struct model {
+    struct model_config config;
+    struct param_table table;
+    struct arena arena;
+    float *weights; // (table.floats)
+    struct tokenizer *tokenizer;
+    struct model_settings settings;
+};
+
+// Opens a directory for inference. It must hold a classification head: a base model without one is STATUS_DATA.
+enum status model_open(struct model *out, const char *folder);
+void model_close(struct model *model);
+
+// Reads <folder>/finetuned.json; defaults (0, literal) where it is missing.
+enum status model_settings_read(struct model_settings *out, const char *folder);
+enum status model_settings_write(const struct model_settings *settings, const char *folder);
+
+// A tokenizer must not give ids that the model has no row for.
+enum status model_check_tokenizer(const struct model_config *config, const struct tokenizer *tokenizer,
+                                  const char *folder);
+
+// Whether `path` is a directory with a config.json.
+bool model_is(const char *path);
+
+#endif

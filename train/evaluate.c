@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/text.h"
+#include "data/labels.h"
+#include "train/evaluate.h"
+#include "train/trainer.h"
+
+int32_t evaluate_argmax(const float *logits, uint32_t n) {
+    uint32_t best = 0;
+    for (uint32_t i = 1; i < n; i++)
+        if (logits[i] > logits[best] || logits[best] != logits[best])
+            best = i;
+    return (int32_t)best;
+}
+
+// As many examples from `first` on as fit into one batch, at least one.
+static uint32_t chunk_size(const struct evaluator *e, const struct shard *shard, uint32_t first, uint32_t end) {
+    uint32_t n = 1;
+    while (first + n < end && n < e->max_examples &&
+           shard->offsets[first + n + 1] - shard->offsets[first] <= e->max_tokens)
+        n++;
+    return n;
+}
+
+static void chunk_fill(struct batch *batch, const struct shard *shard, uint32_t first, uint32_t n) {
+    batch_clear(batch);
+    for (uint32_t i = first; i < first + n; i++)
+        batch_add(batch, shard->ids + shard->offsets[i], shard->types + shard->offsets[i],
+                  (uint32_t)(shard->offsets[i + 1] - shard->offsets[i]), shard->labels[i], i);
+}
+
+// Loss of one row of logits, by the op that training uses.
+static double chunk_loss(const struct evaluator *e, const float *logits, int32_t label) {
+    double loss = 0;
+    if (label >= 0)
+        pass_ops(e->pass)->cross_entropy(&loss, NULL, logits, &label, 1, e->config->labels, 1.0f);
+    return loss;
+}
+
+static enum status chunk_run(struct answer *out, const struct evaluator *e, const struct shard *shard, uint32_t first,
+                             uint32_t n) {
+    chunk_fill(e->batch, shard, first, n);
+    TRY(pass_begin(e->pass, e->batch, 0));
+    for (unsigned l = 0; l <= e->config->layers + 1; l++)
+        layer_forward(e->pass, e->weights, l);
+    const float *logits = pass_logits(e->pass);
+    for (uint32_t i = 0; i < n; i++, logits += e->config->labels)
+        out[i] = (struct answer){chunk_loss(e, logits, shard->labels[first + i]),
+                                 evaluate_argmax(logits, e->config->labels), shard->labels[first + i]};
+    return STATUS_OK;
+}
+
+static enum status slice_run(struct answer *out, const struct evaluator *e, const struct shard *shard, uint32_t first,
+                             uint32_t end) {
+    for (uint32_t i = first; i < end;) {
+        uint32_t n = chunk_size(e, shard, i, end);
+        TRY(chunk_run(out + (i - first), e, shard, i, n));
+        i += n;
+    }
+    return STATUS_OK;
+}
+
+enum status evaluate_shard(struct answer **out, const struct evaluator *e, const struct shard *shard) {
+    uint32_t world = e->comm ? (uint32_t)e->comm->world : 1, rank = e->comm ? (uint32_t)e->comm->rank : 0;
+    uint32_t slice = (shard->n + world - 1) / world;
+    uint32_t first = rank * slice < shard->n ? rank * slice : shard->n;
+    uint32_t end = first + slice < shard->n ? first + slice : shard->n;
+    struct answer *mine = calloc((size_t)slice + 1, sizeof *mine);
+    *out = calloc((size_t)slice * world + 1, sizeof **out);
+    enum status status = mine && *out ? slice_run(mine, e, shard, first, end)
+                                      : status_set(STATUS_SYSTEM, "evaluate: no memory for %u answers", shard->n);
+    if (e->comm) {
+        status = comm_agree(e->comm, status);
+        if (status == STATUS_OK)
+            status = comm_all_gather(e->comm, mine, *out, slice * sizeof *mine);
+    } else if (status == STATUS_OK) {
+        memcpy(*out, mine, slice * sizeof *mine);
+    }
+    free(mine);
+    if (status != STATUS_OK) {
+        free(*out);
+        *out = NULL;
+    }
+    return status;
+}
+
+enum status evaluate_metrics(struct metrics *metrics, double *loss, const struct answer *answers, uint32_t n,
+                             uint32_t classes) {
+    TRY(metrics_open(metrics, classes));
+    double sum = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        sum += answers[i].loss;
+        if (answers[i].gold >= 0)
+            metrics_count(metrics, answers[i].gold, answers[i].predicted);
+    }
+    metrics_finish(metrics);
+    *loss = n ? sum / n : 0;
+    return STATUS_OK;
+}
+
+static void print_key(struct text *text, const char *key, double value) {
+    text_printf(text, ", \"%s\": ", key);
+    json_number_add(text, value);
+}
+
+static void print_class(struct text *text, const struct metrics *m, const struct labels *labels, uint32_t c) {
+    const struct class_scores *s = &m->per_class[c];
+    text_puts(text, c ? ", {\"label\": " : "{\"label\": ");
+    json_string_add(text, labels->names[c]);
+    print_key(text, "precision", s->precision);
+    print_key(text, "recall", s->recall);
+    print_key(text, "f1", s->f1);
+    text_printf(text, ", \"support\": %llu}", (unsigned long long)s->support);
+}
+
+void evaluate_print(struct text *text, const struct metrics *m, enum metric official, const struct labels *labels) {
+    text_printf(text, "\"official\": {\"name\": \"%s\", \"value\": ", metric_name(official));
+    json_number_add(text, metric_value(m, official));
+    text_puts(text, "}");
+    print_key(text, "accuracy", m->accuracy);
+    print_key(text, "macro_f1", m->macro_f1);
+    print_key(text, "macro_recall", m->macro_recall);
+    text_puts(text, ", \"per_class\": [");
+    for (uint32_t c = 0; c < m->classes; c++)
+        print_class(text, m, labels, c);
+    text_puts(text, "], \"confusion\": [");
+    for (uint32_t gold = 0; gold < m->classes; gold++)
+        for (uint32_t c = 0; c < m->classes; c++)
+            text_printf(text, "%s%llu%s",
+                        c      ? ", "
+                        : gold ? ", ["
+                               : "[",
+                        (unsigned long long)m->confusion[gold * m->classes + c], c + 1 == m->classes ? "]" : "");
+    text_puts(text, "]");
+}
+
+enum status evaluate_split(struct trainer *t, enum source_split split, struct metrics *metrics, double *loss) {
+    const struct shard *shard = &t->inputs.shards[split];
+    struct evaluator e = {t->pass,           &t->batch, t->arenas.weights, &t->inputs.config, t->batch_tokens,
+                          t->batch_examples, t->comm};
+    struct answer *answers;
+    params_current(t->optimizer);
+    TRY(evaluate_shard(&answers, &e, shard));
+    enum status status = evaluate_metrics(metrics, loss, answers, shard->n, t->inputs.config.labels);
+    free(answers);
+    return status;
+}
+
+static enum metric job_metric(const struct trainer *t) {
+    switch (t->job->train.best_metric) {
+    case JOB_ACCURACY:
+        return METRIC_ACCURACY;
+    case JOB_MACRO_F1:
+        return METRIC_MACRO_F1;
+    case JOB_MACRO_RECALL:
+        return METRIC_MACRO_RECALL;
+    case JOB_LOSS:
+        return METRIC_LOSS;
+    default:
+        return metric_official(t->job->data.task);
+    }
+}
+
+double evaluate_score(const struct trainer *t, const struct metrics *metrics, double loss) {
+    enum metric metric = job_metric(t);
+    return metric == METRIC_LOSS ? -loss : metric_value(metrics, metric);
+}
+
+enum status evaluate_event(struct trainer *t, enum source_split split, const struct metrics *metrics, double loss) {
+    enum metric official = metric_official(t->job->data.task);
+    log_info("eval %s: epoch %llu, step %llu: loss %.4f, %s %.4f, accuracy %.4f", split_names[split],
+             (unsigned long long)t->state.epoch, (unsigned long long)t->weights_step, loss, metric_name(official),
+             metric_value(metrics, official), metrics->accuracy);
+    event_begin(&t->events, "eval");
+    event_string(&t->events, "split", split_names[split]);
+    event_integer(&t->events, "epoch", (int64_t)t->weights_epoch);
+    event_integer(&t->events, "step", (int64_t)t->weights_step);
+    event_number(&t->events, "loss", loss);
+    text_puts(&t->events.line, ", ");
+    evaluate_print(&t->events.line, metrics, official, &t->inputs.labels);
+    return event_end(&t->events);
+}

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// Answers for every example of a shard, and their metrics. The same numbers in any number of ranks: counts are
+// integers, losses are added in example order.
+#ifndef FINETUNED_TRAIN_EVALUATE_H
+#define FINETUNED_TRAIN_EVALUATE_H
+
+#include "base/text.h"
+#include "comm/comm.h"
+#include "data/batch.h"
+#include "data/shard.h"
+#include "model/metrics.h"
+#include "model/pass.h"
+
+struct answer {
+    double loss; // cross entropy, 0 if unlabelled
+    int32_t predicted, gold;
+};
+
+struct evaluator {
+    struct pass *pass;
+    struct batch *batch; // room for max_tokens and max_examples
+    const float *weights;
+    const struct model_config *config;
+    uint32_t max_tokens, max_examples; // of one batch
+    struct comm *comm;                 // NULL: alone
+};
+
+// `out` is malloc'ed, (n), on every rank. Collective with comm.
+enum status evaluate_shard(struct answer **out, const struct evaluator *evaluator, const struct shard *shard);
+
+// Counts and scores of the answers; `loss`: their mean.
+enum status evaluate_metrics(struct metrics *metrics, double *loss, const struct answer *answers, uint32_t n,
+                             uint32_t classes);
+
+// The keys of an `eval` event as the inside of a JSON object: "official": {…}, "accuracy": …, …, "confusion": [[…]].
+struct labels;
+void evaluate_print(struct text *text, const struct metrics *metrics, enum metric official,
+                    const struct labels *labels);
+
+// Index of the largest logit; the lower one of equals. NaN counts as the smallest.
+int32_t evaluate_argmax(const float *logits, uint32_t n);
+
+#endif

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// <out>/events.jsonl: one JSON object a line, written by rank 0 with one write, at once. Keys as in docs/formats.md.
+#ifndef FINETUNED_TRAIN_EVENTS_H
+#define FINETUNED_TRAIN_EVENTS_H
+
+#include "base/status.h"
+#include "base/text.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct events {
+    int fd; // -1: this rank writes none
+    char *path;
+    struct text line;
+};
+
+// How the run before ended, read from the file's last lines.
+struct events_previous {
+    bool any;       // there was a run before
+    uint64_t step;  // last step that an event names
+    char ended[64]; // "end", "stop: signal", … or "no stop event"
+};
+
+// Opens for append; a half line left by a crash is cut. `writes`: false on ranks above 0.
+enum status events_open(struct events *events, struct events_previous *previous, const char *out, bool writes);
+void events_close(struct events *events);
+
+// One event: begin, any number of keys, end. Numbers have nine digits.
+void event_begin(struct events *events, const char *name);
+void event_integer(struct events *events, const char *key, int64_t value);
+void event_number(struct events *events, const char *key, double value); // null if not finite
+void event_string(struct events *events, const char *key, const char *value);
+void event_raw(struct events *events, const char *key, const char *json); // ready-made JSON
+enum status event_end(struct events *events);
+
+// "string" in JSON, quotes included, onto `text`. Invalid UTF-8 is replaced by U+FFFD.
+void json_string_bytes(struct text *text, const char *string, size_t size);
+void json_string_add(struct text *text, const char *string);
+// A number with nine digits; null if it is not finite.
+void json_number_add(struct text *text, double value);
+
+// Seconds since 1970.
+double events_now(void);
+
+#endif

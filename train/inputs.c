@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/inputs.h"
+
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/text.h"
+#include "model/model.h"
+
+bool inputs_random(const char *base) {
+    return strncmp(base, "random:", 7) == 0;
+}
+
+static enum status inputs_base_random(struct inputs *inputs, const struct job *job) {
+    if (job->model.vocab)
+        TRY(tokenizer_open(&inputs->tokenizer, job->model.vocab));
+    else
+        TRY(tokenizer_open_bytes(&inputs->tokenizer));
+    struct tokenizer_info info = tokenizer_info(inputs->tokenizer);
+    if (info.kind != TOKENIZER_BPE)
+        return status_set(
+            STATUS_USAGE,
+            "model.vocab: %s is WordPiece, but random: models are RoBERTa: give vocab.json and merges.txt",
+            job->model.vocab);
+    return model_config_random(&inputs->base, job->model.base, info.vocab_size, info.pad);
+}
+
+enum status inputs_base(struct inputs *inputs, const struct job *job) {
+    const char *base = job->model.base;
+    if (inputs_random(base))
+        return inputs_base_random(inputs, job);
+    if (!file_is_folder(base))
+        return status_set(STATUS_DATA,
+                          "model.base: %s is no directory: give a Hugging Face model directory, or random:tiny", base);
+    TRY(model_config_read(&inputs->base, base));
+    TRY(tokenizer_open(&inputs->tokenizer, base));
+    return model_check_tokenizer(&inputs->base, inputs->tokenizer, base);
+}
+
+static void inputs_dropout(struct model_config *config, double dropout) {
+    if (dropout < 0)
+        return;
+    config->dropout_hidden = dropout;
+    config->dropout_attention = dropout;
+    config->dropout_classifier = dropout;
+}
+
+static enum status inputs_config(struct inputs *inputs, const struct job *job) {
+    enum status status = STATUS_OK;
+    uint32_t usable = model_usable_length(&inputs->base);
+    if ((uint64_t)job->data.max_length > usable)
+        return status_set(STATUS_USAGE, "data.max_length: %lld, but %s takes at most %u tokens: set it to %u or less",
+                          (long long)job->data.max_length, job->model.base, usable, usable);
+    TRY(model_config_copy(&inputs->config, &inputs->base));
+    inputs->config.head = HEAD_CLASSIFICATION;
+    inputs_dropout(&inputs->config, job->model.dropout);
+    model_config_set_labels(&inputs->config, &inputs->labels, &status);
+    return status;
+}
+
+// What the base is, by content: its configuration, tokenizer and weights (or the name of a random one).
+static enum status inputs_base_hash(struct inputs *inputs, const struct job *job) {
+    struct hash_stream *hash;
+    TRY(hash_begin(&hash));
+    char *config = NULL, *path = NULL;
+    struct file_map map = {0};
+    enum status status;
+    TRY_GOTO(model_config_print(&config, &inputs->base), done);
+    hash_add_string(hash, config);
+    tokenizer_hash(inputs->tokenizer, hash);
+    if (inputs_random(job->model.base)) {
+        hash_add_string(hash, job->model.base);
+    } else {
+        path = path_join(job->model.base, "model.safetensors");
+        TRY_GOTO(path ? file_map_open(&map, path) : status_set(STATUS_SYSTEM, "inputs: no memory"), done);
+        hash_add(hash, map.at, map.size);
+    }
+done:
+    hash_end(hash, inputs->base_hash);
+    file_map_close(&map);
+    free(path);
+    free(config);
+    return status;
+}
+
+static struct source_spec inputs_spec(const struct job *job) {
+    return (struct source_spec){(enum source_format)job->data.format, job->data.dir, job->data.task};
+}
+
+static void inputs_report(enum source_split split, const struct shard *shard, bool made) {
+    struct shard_report r = shard_report(shard);
+    log_info("data: %s: %u texts, %.1f tokens on average, p50 %u, p99 %u, longest %u; truncation cuts %u texts (%llu "
+             "tokens)%s",
+             split_names[split], r.n, r.mean, r.p50, r.p99, r.longest, r.cut, (unsigned long long)r.tokens_cut,
+             made ? "" : " (cached)");
+}
+
+static enum status inputs_shard(struct inputs *inputs, const struct job *job, enum source_split split,
+                                const struct source *source, struct pool *pool) {
+    struct shard_options options = {(enum tokenizer_special)job->data.special_tokens, (uint32_t)job->data.max_length,
+                                    job->data.truncation};
+    bool made;
+    TRY(shard_prepare(&inputs->shards[split], &made, job->data.cache, split, source, &inputs->labels, inputs->tokenizer,
+                      &options, pool));
+    inputs_report(split, &inputs->shards[split], made);
+    return STATUS_OK;
+}
+
+static int inputs_compare(const void *a, const void *b) {
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+static enum status inputs_text_hashes(uint64_t **out, const struct source *source) {
+    *out = calloc(source->n + 1, sizeof **out);
+    if (!*out)
+        return status_set(STATUS_SYSTEM, "inputs: no memory for %zu hashes", source->n);
+    for (size_t i = 0; i < source->n; i++)
+        (*out)[i] = hash64(source->rows[i].text, source->rows[i].text_size);
+    qsort(*out, source->n, sizeof **out, inputs_compare);
+    return STATUS_OK;
+}
+
+// Test texts that stand in train too.
+static enum status inputs_overlap(uint32_t *shared, const struct source *train, const struct source *test) {
+    uint64_t *a = NULL, *b = NULL;
+    enum status status;
+    *shared = 0;
+    TRY_GOTO(inputs_text_hashes(&a, train), done);
+    TRY_GOTO(inputs_text_hashes(&b, test), done);
+    for (size_t i = 0, j = 0; j < test->n; j++) {
+        while (i < train->n && a[i] < b[j])
+            i++;
+        *shared += i < train->n && a[i] == b[j];
+    }
+done:
+    free(a);
+    free(b);
+    return status;
+}
+
+static void inputs_uneven(const struct labels *labels, const struct source *train) {
+    uint64_t *counts = calloc(labels->n, sizeof *counts);
+    if (!counts)
+        return;
+    for (size_t i = 0; i < train->n; i++)
+        counts[train->rows[i].label]++;
+    uint32_t least = 0, most = 0;
+    for (uint32_t i = 1; i < labels->n; i++) {
+        least = counts[i] < counts[least] ? i : least;
+        most = counts[i] > counts[most] ? i : most;
+    }
+    if (counts[most] > 10 * counts[least])
+        log_warn("data: labels are very uneven: %s %llu, %s %llu of %zu", labels->names[most],
+                 (unsigned long long)counts[most], labels->names[least], (unsigned long long)counts[least], train->n);
+    free(counts);
+}
+
+static enum status inputs_sources(struct source sources[SPLITS], const struct source_spec *spec,
+                                  const struct labels *labels) {
+    for (int split = 0; split < SPLITS; split++)
+        TRY(source_read(&sources[split], spec, (enum source_split)split, labels));
+    if (sources[SPLIT_TRAIN].n == 0 || sources[SPLIT_VAL].n == 0)
+        return status_set(STATUS_DATA, "%s/%s: the %s split is empty", spec->dir, spec->task,
+                          split_names[sources[SPLIT_TRAIN].n ? SPLIT_VAL : SPLIT_TRAIN]);
+    return STATUS_OK;
+}
+
+static enum status inputs_data_hash(char out[33], const struct source sources[SPLITS], const struct labels *labels) {
+    struct hash_stream *hash;
+    TRY(hash_begin(&hash));
+    for (uint32_t i = 0; i < labels->n; i++)
+        hash_add_string(hash, labels->names[i]);
+    for (int split = 0; split < SPLITS; split++)
+        source_hash(&sources[split], hash);
+    hash_end(hash, out);
+    return STATUS_OK;
+}
+
+// All that one rank does, alone.
+static enum status inputs_read(struct inputs *inputs, const struct job *job, struct pool *pool) {
+    struct source_spec spec = inputs_spec(job);
+    struct source sources[SPLITS] = {0};
+    enum status status;
+    TRY(inputs_base(inputs, job));
+    TRY(source_labels(&inputs->labels, &spec));
+    TRY(inputs_config(inputs, job));
+    TRY_GOTO(inputs_sources(sources, &spec, &inputs->labels), done);
+    TRY_GOTO(inputs_data_hash(inputs->data_hash, sources, &inputs->labels), done);
+    TRY_GOTO(inputs_base_hash(inputs, job), done);
+    TRY_GOTO(inputs_overlap(&inputs->shared_texts, &sources[SPLIT_TRAIN], &sources[SPLIT_TEST]), done);
+    inputs_uneven(&inputs->labels, &sources[SPLIT_TRAIN]);
+    if (inputs->shared_texts)
+        log_warn("data: %u of %zu test texts stand in train too", inputs->shared_texts, sources[SPLIT_TEST].n);
+    for (int split = 0; split < SPLITS && status == STATUS_OK; split++)
+        status = inputs_shard(inputs, job, (enum source_split)split, &sources[split], pool);
+done:
+    for (int split = 0; split < SPLITS; split++)
+        source_close(&sources[split]);
+    return status;
+}
+
+enum status inputs_open(struct inputs *inputs, const struct job *job, struct comm *comm, struct pool *pool) {
+    *inputs = (struct inputs){0};
+    if (!comm)
+        return inputs_read(inputs, job, pool);
+    enum status status = comm->rank == 0 ? inputs_read(inputs, job, pool) : STATUS_OK;
+    TRY(comm_agree(comm, status));
+    status = comm->rank == 0 ? STATUS_OK : inputs_read(inputs, job, pool);
+    TRY(comm_agree(comm, status));
+    TRY(comm_same(comm, inputs->data_hash, sizeof inputs->data_hash, "data"));
+    return comm_same(comm, inputs->base_hash, sizeof inputs->base_hash, "model.base");
+}
+
+void inputs_close(struct inputs *inputs) {
+    for (int split = 0; split < SPLITS; split++)
+        shard_close(&inputs->shards[split]);
+    labels_release(&inputs->labels);
+    tokenizer_close(inputs->tokenizer);
+    model_config_release(&inputs->config);
+    model_config_release(&inputs->base);
+    *inputs = (struct inputs){0};
+}

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a run reads: base model's configuration and tokenizer, the data's labels, token shards of the three splits, and
+// the hashes that say what they are.
+#ifndef FINETUNED_TRAIN_INPUTS_H
+#define FINETUNED_TRAIN_INPUTS_H
+
+#include "base/job.h"
+#include "base/pool.h"
+#include "comm/comm.h"
+#include "data/labels.h"
+#include "data/shard.h"
+#include "data/source.h"
+#include "data/tokenizer.h"
+#include "model/config.h"
+
+struct inputs {
+    struct model_config base;   // as its directory says
+    struct model_config config; // of the run: the data's labels, the job's dropout
+    struct tokenizer *tokenizer;
+    struct labels labels;
+    struct shard shards[SPLITS];
+    uint32_t shared_texts; // texts that train and test share
+    char data_hash[33], base_hash[33];
+};
+
+// Collective: rank 0 reads and tokenises first, the others then find the finished shards. `comm` NULL: alone.
+enum status inputs_open(struct inputs *inputs, const struct job *job, struct comm *comm, struct pool *pool);
+void inputs_close(struct inputs *inputs);
+
+// The base's configuration and tokenizer alone (prepare, tokenize).
+enum status inputs_base(struct inputs *inputs, const struct job *job);
+// Whether `base` is one of the random: models.
+bool inputs_random(const char *base);
+
+#endif

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/micro.h"
+
+static const struct shard *train_shard(const struct trainer *t) {
+    return &t->inputs.shards[SPLIT_TRAIN];
+}
+
+static uint64_t example_tokens(const struct trainer *t, uint32_t example) {
+    const uint64_t *offsets = train_shard(t)->offsets;
+    return offsets[example + 1] - offsets[example];
+}
+
+static uint64_t parts_tokens(const struct trainer *t, const struct plan_batch *global, uint32_t first, uint32_t parts) {
+    uint64_t tokens = 0;
+    for (uint32_t i = global->part_offsets[first]; i < global->part_offsets[first + parts]; i++)
+        tokens += example_tokens(t, global->by_part[i]);
+    return tokens;
+}
+
+static bool runs_fit(const struct trainer *t, const struct plan_batch *global, uint32_t first, uint32_t parts) {
+    for (uint32_t p = 0; p < t->parts_own; p += parts)
+        if (parts_tokens(t, global, first + p, parts) > (uint64_t)t->job->train.max_tokens)
+            return false;
+    return true;
+}
+
+static struct micro micro_cut(const struct trainer *t, const struct plan_batch *global, uint32_t first) {
+    uint32_t parts = t->parts_own;
+    while (parts > 1 && !runs_fit(t, global, first, parts))
+        parts /= 2;
+    return (struct micro){global, first, parts, t->parts_own / parts};
+}
+
+struct micro micro_begin(const struct trainer *t, const struct plan_batch *global) {
+    return micro_cut(t, global, (uint32_t)t->comm->rank * t->parts_own);
+}
+
+void micro_fill(struct trainer *t, const struct micro *micro, uint32_t m) {
+    batch_fill(&t->batch, train_shard(t), micro->global->by_part,
+               micro->global->part_offsets + micro->first + m * micro->parts, micro->parts);
+}
+
+// GEMM weights by bucket: elements of a layer, and of keys and values.
+static uint64_t gemm_elements(const struct param_table *table, unsigned bucket, bool only_key_value) {
+    uint64_t sum = 0;
+    const struct param_bucket *b = &table->buckets[bucket];
+    for (size_t i = b->first; i < b->first + b->n; i++) {
+        const struct param *p = &table->at[i];
+        bool key_value = strstr(p->name, ".self.key.") || strstr(p->name, ".self.value.");
+        if (p->layout == PARAM_TILES && (!only_key_value || key_value))
+            sum += param_elements(p);
+    }
+    return sum;
+}
+
+void micro_count(const struct trainer *t, const struct plan_batch *global, struct step_result *out) {
+    const struct model_config *c = &t->inputs.config;
+    double tokens = 0, squares = 0, all = 0;
+    for (uint32_t i = 0; i < global->size; i++) {
+        double n = (double)example_tokens(t, global->samples[i]);
+        tokens += n;
+        squares += n * n;
+    }
+    for (unsigned l = 1; l < c->layers; l++)
+        all += (double)gemm_elements(&t->table, l, false);
+    double key_value = (double)gemm_elements(&t->table, c->layers, true);
+    double rest = (double)gemm_elements(&t->table, c->layers, false) - key_value +
+                  (double)gemm_elements(&t->table, c->layers + 1, false);
+    double forward = 2 * tokens * (all + key_value) + 2 * global->size * rest +
+                     4.0 * c->hidden * ((c->layers - 1) * squares + tokens);
+    out->tokens = (uint64_t)tokens;
+    out->flops = 3 * forward;
+}
+
+static enum status micro_check(const struct trainer *t, const struct plan_batch *global, uint64_t cursor) {
+    for (uint32_t p = 0; p < t->plan.parts; p++) {
+        uint64_t tokens = parts_tokens(t, global, p, 1);
+        if (tokens > (uint64_t)t->job->train.max_tokens)
+            return status_set(STATUS_USAGE,
+                              "train.max_tokens: %lld, but batch %llu has a part of %llu tokens (train.parts %u): "
+                              "raise train.max_tokens or "
+                              "train.parts, or lower train.batch or data.max_length",
+                              (long long)t->job->train.max_tokens, (unsigned long long)cursor,
+                              (unsigned long long)tokens, t->plan.parts);
+    }
+    return STATUS_OK;
+}
+
+// Walks the plan: only where the largest conceivable batch does not fit anyway.
+static enum status micro_walk(struct trainer *t, uint64_t batches, uint32_t *max_tokens, uint32_t *max_micro) {
+    for (uint64_t cursor = 0; cursor < batches; cursor++) {
+        struct plan_batch global;
+        plan_at(&t->plan, cursor, &global);
+        TRY(micro_check(t, &global, cursor));
+        for (uint32_t first = 0; first < t->plan.parts; first += t->parts_own) {
+            struct micro micro = micro_cut(t, &global, first);
+            *max_micro = micro.n > *max_micro ? micro.n : *max_micro;
+            for (uint32_t p = 0; p < t->parts_own; p += micro.parts) {
+                uint64_t tokens = parts_tokens(t, &global, first + p, micro.parts);
+                *max_tokens = tokens > *max_tokens ? (uint32_t)tokens : *max_tokens;
+            }
+        }
+    }
+    return STATUS_OK;
+}
+
+static int longest_first(const void *a, const void *b) {
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x < y) - (x > y);
+}
+
+// Tokens of the largest batch that the data could give.
+static enum status largest_batch(const struct trainer *t, uint64_t *out) {
+    uint32_t n = train_shard(t)->n;
+    uint64_t *lengths = malloc(n * sizeof *lengths);
+    if (!lengths)
+        return status_set(STATUS_SYSTEM, "trainer: no memory for %u lengths", n);
+    for (uint32_t i = 0; i < n; i++)
+        lengths[i] = example_tokens(t, i);
+    qsort(lengths, n, sizeof *lengths, longest_first);
+    *out = 0;
+    for (uint32_t i = 0; i < n && i < t->plan.batch; i++)
+        *out += lengths[i];
+    free(lengths);
+    return STATUS_OK;
+}
+
+enum status micro_plan(struct trainer *t, uint64_t steps, uint32_t *max_tokens, uint32_t *max_micro) {
+    uint64_t limit = (uint64_t)t->job->train.max_tokens, largest = 0;
+    if (train_shard(t)->longest > limit)
+        return status_set(STATUS_USAGE,
+                          "train.max_tokens: %llu, but the longest example has %u tokens (data.max_length %lld): raise "
+                          "train.max_tokens or lower data.max_length",
+                          (unsigned long long)limit, train_shard(t)->longest, (long long)t->job->data.max_length);
+    TRY(largest_batch(t, &largest));
+    *max_tokens = (uint32_t)(largest < limit ? largest : limit);
+    *max_micro = 1;
+    return largest <= limit ? STATUS_OK : micro_walk(t, steps, max_tokens, max_micro);
+}

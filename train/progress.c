@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/progress.h"
+
+#include <unistd.h>
+
+#define PEAK_ROUNDS 2000000 // of the loop; some milliseconds on one core
+
+static void peak_task(void *context, size_t task, unsigned thread) {
+    (void)thread;
+    struct trainer *t = context;
+    t->peak_scratch[task] = t->ops->fma_peak(PEAK_ROUNDS);
+}
+
+double progress_peak(struct trainer *t) {
+    unsigned threads = pool_threads(t->pool);
+    double flops = 0;
+    pool_run(t->pool, peak_task, t, threads); // wakes the threads and the clock
+    double start = trainer_clock();
+    pool_run(t->pool, peak_task, t, threads);
+    double seconds = trainer_clock() - start;
+    for (unsigned i = 0; i < threads; i++)
+        flops += t->peak_scratch[i];
+    return flops / seconds * t->comm->world;
+}
+
+static uint64_t steps_left(const struct trainer *t) {
+    uint64_t done = t->job->train.max_steps ? t->state.step : t->state.cursor;
+    return t->state.steps_total > done ? t->state.steps_total - done : 0;
+}
+
+static void progress_line(const struct trainer *t, const struct step_result *r, double seconds) {
+    double rate = (double)t->meter.tweets / seconds;
+    double left = (double)steps_left(t) * t->plan.batch / rate;
+    log_progress(
+        "step %llu/%llu, epoch %llu: loss %.4f, lr %.3g, norm %.3f, %.1f tweets/s, %.0f tokens/s, %d:%02d left",
+        (unsigned long long)r->step, (unsigned long long)t->state.steps_total, (unsigned long long)r->epoch, r->loss,
+        r->lr, r->norm, rate, (double)t->meter.tokens / seconds, (int)left / 60, (int)left % 60);
+}
+
+static void progress_samples(struct trainer *t, const struct step_result *r) {
+    text_puts(&t->events.line, ", \"samples\": [");
+    for (uint32_t i = 0; i < r->examples; i++)
+        text_printf(&t->events.line, i ? ", %u" : "%u", r->samples[i]);
+    text_puts(&t->events.line, "]");
+}
+
+static enum status progress_event(struct trainer *t, const struct step_result *r, double seconds) {
+    event_begin(&t->events, "step");
+    event_integer(&t->events, "step", (int64_t)r->step);
+    event_integer(&t->events, "epoch", (int64_t)r->epoch);
+    event_number(&t->events, "loss", r->loss);
+    event_number(&t->events, "lr", r->lr);
+    event_number(&t->events, "grad_norm", r->norm);
+    event_number(&t->events, "tweets_per_s", (double)t->meter.tweets / seconds);
+    event_number(&t->events, "tokens_per_s", (double)t->meter.tokens / seconds);
+    event_number(&t->events, "flops_share", t->meter.flops / seconds / t->peak_flops);
+    if (t->job->log.samples)
+        progress_samples(t, r);
+    return event_end(&t->events);
+}
+
+enum status progress_step(struct trainer *t, const struct step_result *r) {
+    t->meter.tweets += r->examples;
+    t->meter.tokens += r->tokens;
+    t->meter.flops += r->flops;
+    if (r->step % (uint64_t)t->job->log.every != 0)
+        return STATUS_OK;
+    double now = trainer_clock(), seconds = now - t->meter.since;
+    progress_line(t, r, seconds > 1e-9 ? seconds : 1e-9);
+    enum status status = progress_event(t, r, seconds > 1e-9 ? seconds : 1e-9);
+    t->meter = (struct meter){.since = now};
+    return status;
+}

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// The plan, the memory and the weights of a run.
+#include "train/micro.h"
+#include "train/trainer.h"
+
+#include "model/weights.h"
+
+#include <inttypes.h>
+
+#define EVALUATION_EXAMPLES 64 // examples that one evaluation batch has at most, if training's batch is smaller
+
+static enum status setup_parts(struct trainer *t, uint32_t *parts) {
+    const struct shard *train = &t->inputs.shards[SPLIT_TRAIN];
+    uint32_t batch = (uint32_t)t->job->train.batch, world = (uint32_t)t->comm->world;
+    *parts = t->job->train.parts ? (uint32_t)t->job->train.parts : plan_auto_parts(batch, train->tokens, train->n);
+    if (world & (world - 1))
+        return status_set(STATUS_USAGE, "a world of %u ranks is not in this version yet: start 1, 2, 4, … ranks",
+                          world);
+    if (world > *parts)
+        return status_set(STATUS_USAGE,
+                          "train.parts: a batch of %u has %u part%s%s, but there are %u ranks: start at most %u, or "
+                          "raise train.batch%s",
+                          batch, *parts, *parts == 1 ? "" : "s", t->job->train.parts ? "" : " (auto)", world, *parts,
+                          t->job->train.parts ? " and train.parts" : ", or set train.parts");
+    t->parts_own = *parts / world;
+    return STATUS_OK;
+}
+
+static uint64_t setup_steps(const struct trainer *t) {
+    uint64_t epochs = (uint64_t)t->job->train.epochs * plan_batches(&t->plan);
+    return t->job->train.max_steps ? (uint64_t)t->job->train.max_steps : epochs;
+}
+
+static uint32_t smaller(uint64_t a, uint64_t b) {
+    return (uint32_t)(a < b ? a : b);
+}
+
+// Room for the largest micro-batch and for evaluation.
+static enum status setup_batch(struct trainer *t, uint32_t train_tokens) {
+    uint32_t longest = 1;
+    for (int split = 0; split < SPLITS; split++)
+        longest = t->inputs.shards[split].longest > longest ? t->inputs.shards[split].longest : longest;
+    if (longest > t->job->train.max_tokens)
+        return status_set(STATUS_USAGE,
+                          "train.max_tokens: %" PRId64
+                          ", but the longest example has %u tokens (data.max_length %" PRId64 ")",
+                          t->job->train.max_tokens, longest, t->job->data.max_length);
+    uint32_t evaluation = smaller((uint64_t)longest * EVALUATION_EXAMPLES, (uint64_t)t->job->train.max_tokens);
+    t->batch_tokens = train_tokens > evaluation ? train_tokens : evaluation;
+    t->batch_examples = t->plan.batch > EVALUATION_EXAMPLES ? t->plan.batch : EVALUATION_EXAMPLES;
+    return batch_open(&t->batch, t->batch_tokens, t->batch_examples, t->parts_own);
+}
+
+static enum status setup_pass(struct trainer *t) {
+    struct pass_options options = {.max_tokens = t->batch_tokens,
+                                   .max_examples = t->batch_examples,
+                                   .max_length = (uint32_t)t->job->data.max_length,
+                                   .rows = PASS_FIRST,
+                                   .training = true};
+    return pass_open(&t->pass, &t->inputs.config, &t->table, t->pool, t->ops, &options);
+}
+
+static struct optimizer_options setup_optimizer(const struct trainer *t) {
+    const struct job *job = t->job;
+    uint64_t warmup = schedule_warmup_steps(job->train.warmup, t->state.steps_total);
+    return (struct optimizer_options){.beta1 = job->train.betas[0],
+                                      .beta2 = job->train.betas[1],
+                                      .eps = job->train.eps,
+                                      .weight_decay = job->train.weight_decay,
+                                      .clip = job->train.clip,
+                                      .schedule = {.kind = (enum schedule_kind)job->train.schedule,
+                                                   .base_lr = job->train.lr,
+                                                   .warmup = warmup,
+                                                   .total = t->state.steps_total,
+                                                   .power = 1.0,
+                                                   .lr_end = 1e-7,
+                                                   .cycles = 0.5}};
+}
+
+static enum status setup_arenas(struct trainer *t) {
+    struct optimizer_options options = setup_optimizer(t);
+    size_t bytes = arena_piece(t->table.floats * sizeof(float));
+    TRY(arena_init(&t->arena, bytes, true));
+    t->arenas.weights = arena_take(&t->arena, bytes);
+    TRY(optimizer_open(&t->optimizer, &t->table, t->pool, t->arenas.weights, &options));
+    t->arenas.exp_avg = t->optimizer->exp_avg;
+    t->arenas.exp_avg_sq = t->optimizer->exp_avg_sq;
+    return STATUS_OK;
+}
+
+static enum status setup_weights(struct trainer *t) {
+    const char *base = t->job->model.base;
+    struct weights_report report = {0};
+    if (inputs_random(base))
+        return weights_random(t->arenas.weights, &t->table, &t->inputs.config, t->state.seed);
+    TRY(weights_load(t->arenas.weights, &report, &t->table, &t->inputs.config, &t->inputs.base, base, t->state.seed));
+    if (*report.note)
+        log_info("model: %s: %s", base, report.note);
+    snprintf(t->base_note, sizeof t->base_note, "%s", report.note);
+    return STATUS_OK;
+}
+
+enum status setup_plan(struct trainer *t) {
+    uint32_t parts, train_tokens, max_micro;
+    const struct shard *train = &t->inputs.shards[SPLIT_TRAIN];
+    t->state.seed = t->job->train.seed;
+    TRY(setup_parts(t, &parts));
+    TRY(plan_open(&t->plan, t->state.seed, train->n, train->offsets, (uint32_t)t->job->train.batch, parts));
+    t->state.steps_total = setup_steps(t);
+    t->state.world = (uint32_t)t->comm->world;
+    t->state.batch = t->plan.batch;
+    t->state.parts = parts;
+    TRY(micro_plan(t, t->state.steps_total, &train_tokens, &max_micro));
+    TRY(setup_batch(t, train_tokens));
+    t->part_losses = calloc(t->parts_own, sizeof *t->part_losses);
+    if (!t->part_losses)
+        return status_set(STATUS_SYSTEM, "trainer: no memory for %u parts", t->parts_own);
+    TRY(weights_table(&t->table, &t->inputs.config));
+    return buckets_open(&t->buckets, t->comm, &t->table, t->pool, max_micro);
+}
+
+enum status setup_model(struct trainer *t) {
+    TRY(setup_arenas(t));
+    TRY(setup_pass(t));
+    log_info("memory: weights and moments %.1f MiB, gradients %.1f MiB, activations %.1f MiB at most (%u tokens); %u "
+             "part%s, %u on each rank",
+             3.0 * (double)t->arena.size / 1048576, (double)buckets_bytes(t->buckets) / 1048576,
+             (double)pass_bytes(t->pass) / 1048576, t->batch_tokens, t->plan.parts, t->plan.parts == 1 ? "" : "s",
+             t->parts_own);
+    return setup_weights(t);
+}

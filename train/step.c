@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// One step: a global batch through the model and into the weights. A reader of train_step alone knows the program.
+#include "train/micro.h"
+#include "train/stop.h"
+#include "train/trainer.h"
+
+#include "base/rng.h"
+
+#include <math.h>
+
+static unsigned head_layer(const struct trainer *t) {
+    return t->inputs.config.layers + 1;
+}
+
+// Loss and signals: what all ranks must know before the update. The norm is of the same bits on every rank already.
+static enum status step_agree(struct trainer *t, struct step_result *out, uint32_t size) {
+    double loss = 0;
+    // This rank's leaves of the loss tree, then the ranks'.
+    for (uint32_t width = 1; width < t->parts_own; width *= 2)
+        for (uint32_t p = 0; p + width < t->parts_own; p += 2 * width)
+            t->part_losses[p] += t->part_losses[p + width];
+    double scratch;
+    TRY(comm_tree_sum_double(t->comm, t->part_losses, 1, &scratch));
+    loss = t->part_losses[0];
+    out->loss = loss / size;
+    uint32_t signals = stop_signal() ? 1u << stop_signal() : 0;
+    TRY(comm_flags(t->comm, &signals));
+    t->stop_signal = signals ? __builtin_ctz(signals) : 0;
+    return STATUS_OK;
+}
+
+// The update becomes pending, or the batch is skipped.
+static void step_update(struct trainer *t, struct step_result *out, const float *gradient) {
+    out->skipped = !isfinite(out->loss) || !isfinite(out->norm);
+    t->state.cursor++;
+    if (out->skipped) {
+        t->state.skips_in_a_row++;
+        return;
+    }
+    out->lr = optimizer_step(t->optimizer, gradient, out->norm);
+    t->state.skips_in_a_row = 0;
+    t->state.step++;
+}
+
+enum status train_step(struct trainer *t, struct step_result *out) {
+    struct plan_batch global;
+    plan_at(&t->plan, t->state.cursor, &global);
+    struct micro micro = micro_begin(t, &global);
+    const uint64_t dropout_key = rng_mix(t->state.seed, t->state.cursor);
+    float *gradient;
+
+    *out = (struct step_result){
+        .cursor = t->state.cursor, .epoch = global.epoch + 1, .examples = global.size, .samples = global.samples};
+    buckets_start(t->buckets, t->state.cursor, micro.n);
+    for (uint32_t m = 0; m < micro.n; m++) {
+        micro_fill(t, &micro, m);
+        TRY(pass_begin(t->pass, &t->batch, dropout_key));
+        for (unsigned l = 0; l <= head_layer(t); l++) {
+            bucket_current(t->optimizer, l);
+            layer_forward(t->pass, t->arenas.weights, l);
+        }
+        pass_loss(t->pass, t->part_losses + m * micro.parts, 1.0f / (float)global.size);
+        for (unsigned l = head_layer(t) + 1; l-- > 0;) {
+            layer_backward(t->pass, t->arenas.weights, buckets_arena(t->buckets, m), l);
+            TRY(bucket_begin(t->buckets, l, m));
+        }
+    }
+    TRY(buckets_finish(t->buckets, &gradient));
+    out->norm = optimizer_norm(t->optimizer, gradient);
+    TRY(step_agree(t, out, global.size));
+    step_update(t, out, gradient);
+    micro_count(t, &global, out);
+    out->step = t->state.step;
+    return STATUS_OK;
+}

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/stop.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <unistd.h>
+
+static volatile sig_atomic_t stop_first;
+static volatile sig_atomic_t stop_interrupted;
+
+static void stop_handler(int signal) {
+    if (signal == SIGINT && stop_interrupted)
+        _exit(128 + SIGINT);
+    if (signal == SIGINT)
+        stop_interrupted = 1;
+    if (!stop_first)
+        stop_first = signal;
+}
+
+enum status stop_install(void) {
+    static const int signals[] = {SIGTERM, SIGUSR1, SIGINT};
+    struct sigaction action = {.sa_handler = stop_handler, .sa_flags = SA_RESTART};
+    sigemptyset(&action.sa_mask);
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+        if (sigaction(signals[i], &action, NULL) != 0)
+            return status_errno(STATUS_SYSTEM, "stop: installing the handler of %s", stop_name(signals[i]));
+    return STATUS_OK;
+}
+
+int stop_signal(void) {
+    return stop_first;
+}
+
+const char *stop_name(int signal) {
+    switch (signal) {
+    case SIGTERM:
+        return "SIGTERM";
+    case SIGUSR1:
+        return "SIGUSR1";
+    case SIGINT:
+        return "SIGINT";
+    default:
+        return "none";
+    }
+}

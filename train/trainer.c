@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0
+// A run as phases: open, run, finish.
+#include "train/trainer.h"
+
+#include "base/file.h"
+#include "train/progress.h"
+#include "train/stop.h"
+
+#define SKIPS_MAX 3 // not finite this often in a row: the run has diverged
+
+double trainer_clock(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+// <out>/job.yaml: the resolved job.
+static enum status open_job_file(const struct job *job) {
+    char *yaml = NULL, *path = path_join(job->out, "job.yaml");
+    enum status status = path ? job_print_yaml(&yaml, job, false) : status_set(STATUS_SYSTEM, "trainer: no memory");
+    if (status == STATUS_OK)
+        status = file_replace(path, yaml, strlen(yaml));
+    free(yaml);
+    free(path);
+    return status;
+}
+
+// The folder is ours from here on.
+static enum status open_claim(struct trainer *t) {
+    if (t->comm->rank != 0)
+        return STATUS_OK;
+    TRY(file_make_folders(t->job->out));
+    TRY(owner_take(&t->owner, t->job->out));
+    return file_make_folders(t->job->checkpoints.dir);
+}
+
+// Ranks that share a mask share its CPUs.
+static unsigned open_threads(const struct trainer *t) {
+    unsigned cpus = pool_cpus(), host = pool_cpus_host(), ranks = (unsigned)t->comm->local_world;
+    if (t->job->threads)
+        return (unsigned)t->job->threads;
+    if (cpus == 1 && host > 1)
+        log_warn(
+            "threads: rank %d may use one CPU of %u: start mpirun with --bind-to none or --map-by slot:PE=n for more",
+            t->comm->rank, host);
+    return cpus * ranks > host ? (host / ranks ? (host / ranks < cpus ? host / ranks : cpus) : 1) : cpus;
+}
+
+static enum status open_hardware(struct trainer *t) {
+    enum isa isa;
+    TRY(isa_choose(&isa));
+    t->ops = ops_table(isa);
+    if (!t->ops)
+        return status_set(STATUS_DEVICE, "this build has no kernels for %s", isa_name(isa));
+    snprintf(t->state.precision, sizeof t->state.precision, "fp32");
+    return pool_open(&t->pool, open_threads(t));
+}
+
+static enum status open_events(struct trainer *t) {
+    TRY(events_open(&t->events, &t->previous, t->job->out, t->comm->rank == 0));
+    return t->comm->rank == 0 ? open_job_file(t->job) : STATUS_OK;
+}
+
+static enum status start_event(struct trainer *t) {
+    const struct inputs *in = &t->inputs;
+    log_info("start: %s on %s, world %d, %u threads each, %s, %s kernels, %llu parameters, %u parts, %llu steps",
+             t->job->job, t->job->data.task, t->comm->world, pool_threads(t->pool), t->state.precision,
+             isa_name(t->ops->isa), (unsigned long long)t->table.count, t->plan.parts,
+             (unsigned long long)t->state.steps_total);
+    event_begin(&t->events, "start");
+    event_integer(&t->events, "world", t->comm->world);
+    event_integer(&t->events, "threads", pool_threads(t->pool));
+    event_string(&t->events, "precision", t->state.precision);
+    event_string(&t->events, "isa", isa_name(t->ops->isa));
+    event_string(&t->events, "backend", t->comm->ops->name);
+    event_string(&t->events, "fabric", "none");
+    text_printf(&t->events.line, ", \"data\": {\"hash\": \"%s\", \"train\": %u, \"val\": %u, \"test\": %u}",
+                in->data_hash, in->shards[SPLIT_TRAIN].n, in->shards[SPLIT_VAL].n, in->shards[SPLIT_TEST].n);
+    event_string(&t->events, "base", t->job->model.base);
+    event_integer(&t->events, "parameters", (int64_t)t->table.count);
+    event_integer(&t->events, "parts", t->plan.parts);
+    event_integer(&t->events, "steps_total", (int64_t)t->state.steps_total);
+    event_string(&t->events, "config_hash", t->state.config_hash);
+    return event_end(&t->events);
+}
+
+// Whether the run is at its end, by what the state says.
+static bool trainer_ended(const struct trainer *t) {
+    const struct job *job = t->job;
+    if (job->train.early_stopping && t->state.evaluations_without_gain >= (uint64_t)job->train.early_stopping)
+        return true;
+    if (job->train.max_steps)
+        return t->state.step >= (uint64_t)job->train.max_steps;
+    return t->state.cursor >= (uint64_t)job->train.epochs * plan_batches(&t->plan);
+}
+
+static enum status open_ready(struct trainer *t) {
+    t->started = trainer_clock();
+    t->meter.since = t->started;
+    t->weights_step = t->state.step;
+    t->weights_epoch = t->state.epoch;
+    t->peak_flops = progress_peak(t);
+    t->end = trainer_ended(t) ? TRAINER_FINISHED : TRAINER_RUNNING;
+    if (t->end == TRAINER_FINISHED) {
+        log_info("%s is already complete at step %llu: only what is missing is made", t->job->out,
+                 (unsigned long long)t->state.step);
+        return STATUS_OK;
+    }
+    return start_event(t);
+}
+
+enum status trainer_open(struct trainer *t, const struct job *job, struct comm *comm) {
+    *t = (struct trainer){.job = job, .comm = comm, .events.fd = -1, .state.format = CHECKPOINT_FORMAT};
+    t->checkpoints = (struct checkpoint_dir){job->checkpoints.dir, (uint32_t)job->checkpoints.keep};
+    TRY(stop_install());
+    TRY(comm_agree(comm, open_hardware(t)));
+    TRY(comm_agree(comm, open_claim(t)));
+    TRY(inputs_open(&t->inputs, job, comm, t->pool));
+    TRY(comm_agree(comm, setup_plan(t)));
+    TRY(comm_agree(comm, setup_model(t)));
+    TRY(comm_agree(comm, open_events(t)));
+    TRY(resume_open(t));
+    return comm_agree(comm, open_ready(t));
+}
+
+void trainer_close(struct trainer *t) {
+    optimizer_close(t->optimizer);
+    buckets_close(t->buckets);
+    pass_close(t->pass);
+    arena_release(&t->arena);
+    param_table_release(&t->table);
+    free(t->part_losses);
+    batch_close(&t->batch);
+    plan_close(&t->plan);
+    trainer_state_release(&t->state);
+    inputs_close(&t->inputs);
+    events_close(&t->events);
+    pool_close(t->pool);
+    owner_release(t->owner);
+}
+
+static enum status stop_event(struct trainer *t, const char *reason, int exit_code) {
+    event_begin(&t->events, "stop");
+    event_integer(&t->events, "step", (int64_t)t->state.step);
+    event_string(&t->events, "reason", reason);
+    event_integer(&t->events, "exit", exit_code);
+    if (t->stop_signal)
+        event_string(&t->events, "signal", stop_name(t->stop_signal));
+    return event_end(&t->events);
+}
+
+static enum status boundary_skip(struct trainer *t, const struct step_result *r) {
+    char reason[96];
+    snprintf(reason, sizeof reason, "not finite: loss %g, gradient norm %g", r->loss, r->norm);
+    log_warn("skip: batch %llu after step %llu: %s", (unsigned long long)r->cursor, (unsigned long long)r->step,
+             reason);
+    event_begin(&t->events, "skip");
+    event_integer(&t->events, "step", (int64_t)r->step);
+    event_integer(&t->events, "cursor", (int64_t)r->cursor);
+    event_string(&t->events, "reason", reason);
+    TRY(event_end(&t->events));
+    if (t->state.skips_in_a_row < SKIPS_MAX)
+        return STATUS_OK;
+    TRY(stop_event(t, "nonfinite", 65));
+    return status_set(
+        STATUS_DATA,
+        "step %llu: %u batches in a row were not finite (%s): the run has diverged; lower train.lr, set train.clip, or "
+        "check the base model",
+        (unsigned long long)r->step, SKIPS_MAX, reason);
+}
+
+// Evaluates on val; a better score is the new best (ties: the earlier).
+static enum status boundary_evaluate(struct trainer *t) {
+    struct metrics metrics;
+    double loss;
+    TRY(evaluate_split(t, SPLIT_VAL, &metrics, &loss));
+    double score = evaluate_score(t, &metrics, loss);
+    bool better = score == score && (t->state.best_step == 0 || score > t->state.best_metric);
+    t->state.evaluations_without_gain = better ? 0 : t->state.evaluations_without_gain + 1;
+    if (better) {
+        t->state.best_step = t->state.step;
+        t->state.best_metric = score;
+    }
+    enum status status = evaluate_event(t, SPLIT_VAL, &metrics, loss);
+    metrics_close(&metrics);
+    return status;
+}
+
+static enum status boundary_stop(struct trainer *t) {
+    TRY(save_now(t));
+    TRY(stop_event(t, "signal", 75));
+    t->end = TRAINER_STOPPED;
+    return status_set(STATUS_AGAIN,
+                      "stopped by %s after step %llu with a checkpoint: start the same job again to go on",
+                      stop_name(t->stop_signal), (unsigned long long)t->state.step);
+}
+
+// What happens between two steps, in this order: skip, evaluate, save, stop.
+static enum status trainer_boundary(struct trainer *t, const struct step_result *r) {
+    t->state.epoch = r->epoch;
+    t->weights_step = t->state.step;
+    t->weights_epoch = t->state.epoch;
+    TRY(comm_agree(t->comm, r->skipped ? boundary_skip(t, r) : progress_step(t, r)));
+    bool epoch_end = t->state.cursor % plan_batches(&t->plan) == 0;
+    bool last = t->job->train.max_steps && t->state.step >= (uint64_t)t->job->train.max_steps;
+    if ((epoch_end || last) && t->state.step > 0) {
+        TRY(boundary_evaluate(t));
+        TRY(save_now(t));
+    } else if (!r->skipped && t->job->checkpoints.every && t->state.step % (uint64_t)t->job->checkpoints.every == 0) {
+        TRY(save_now(t));
+    }
+    if (t->stop_signal)
+        return boundary_stop(t);
+    return STATUS_OK;
+}
+
+// A step that failed on one rank: the others wait for it and can't be told otherwise.
+static enum status run_failed(struct trainer *t, enum status status) {
+    if (t->comm->world == 1)
+        return status;
+    log_error("step %llu: %s", (unsigned long long)t->state.step, status_message());
+    t->comm->ops->abort(t->comm, status_exit_code(status));
+}
+
+enum status trainer_run(struct trainer *t) {
+    while (t->end == TRAINER_RUNNING) {
+        struct step_result result;
+        enum status status = train_step(t, &result);
+        if (status != STATUS_OK)
+            return run_failed(t, status);
+        TRY(trainer_boundary(t, &result));
+        if (trainer_ended(t))
+            t->end = TRAINER_FINISHED;
+    }
+    t->trained_s = trainer_clock() - t->started;
+    return STATUS_OK;
+}
+
+// The best model's weights, from its checkpoint where the run has gone on since.
+static enum status finish_best(struct trainer *t) {
+    struct trainer_state best = {0};
+    struct checkpoint_arenas arenas = {.weights = t->arenas.weights};
+    if (t->state.best_step == 0)
+        return status_set(STATUS_DATA, "%s: no evaluation gave a score: there is no best model", t->job->out);
+    params_current(t->optimizer);
+    if (t->state.best_step == t->state.step)
+        return STATUS_OK;
+    char *path = text_format("%s/step-%08llu", t->job->checkpoints.dir, (unsigned long long)t->state.best_step);
+    enum status status =
+        path ? checkpoint_load(&arenas, &best, &t->table, path) : status_set(STATUS_SYSTEM, "trainer: no memory");
+    if (status == STATUS_OK) {
+        t->weights_step = best.step;
+        t->weights_epoch = best.epoch;
+    }
+    trainer_state_release(&best);
+    free(path);
+    return status;
+}
+
+enum status trainer_finish(struct trainer *t) {
+    struct metrics metrics;
+    double loss;
+    TRY(comm_agree(t->comm, finish_best(t)));
+    TRY(evaluate_split(t, SPLIT_TEST, &metrics, &loss));
+    enum status status = evaluate_event(t, SPLIT_TEST, &metrics, loss);
+    if (status == STATUS_OK)
+        status = report_write(t, &metrics, loss);
+    metrics_close(&metrics);
+    return comm_agree(t->comm, status);
+}
+
+enum status trainer_end_event(struct trainer *t) {
+    event_begin(&t->events, "end");
+    event_integer(&t->events, "step", (int64_t)t->state.step);
+    event_integer(&t->events, "epoch", (int64_t)t->state.epoch);
+    text_printf(&t->events.line, ", \"best\": {\"step\": %llu, \"official\": ", (unsigned long long)t->state.best_step);
+    json_number_add(&t->events.line, t->state.best_metric);
+    text_puts(&t->events.line, "}");
+    event_number(&t->events, "seconds", trainer_clock() - t->started);
+    return event_end(&t->events);
+}

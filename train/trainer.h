@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// A run: everything it holds, opened in the order of the files in this folder, each filling its own part.
+#ifndef FINETUNED_TRAIN_TRAINER_H
+#define FINETUNED_TRAIN_TRAINER_H
+
+#include "base/arena.h"
+#include "base/job.h"
+#include "base/pool.h"
+#include "checkpoints/checkpoint.h"
+#include "checkpoints/owner.h"
+#include "comm/bucket.h"
+#include "comm/comm.h"
+#include "data/batch.h"
+#include "data/labels.h"
+#include "data/plan.h"
+#include "data/shard.h"
+#include "data/tokenizer.h"
+#include "model/config.h"
+#include "model/metrics.h"
+#include "model/pass.h"
+#include "optim/optimizer.h"
+#include "train/events.h"
+#include "train/inputs.h"
+
+// How far the run is; what a checkpoint keeps is in `state`.
+enum trainer_end { TRAINER_RUNNING, TRAINER_FINISHED, TRAINER_STOPPED };
+
+// Sums since the last step event.
+struct meter {
+    double since; // seconds, of the monotonic clock
+    uint64_t tweets, tokens;
+    double flops;
+};
+
+struct trainer {
+    const struct job *job;
+    struct comm *comm;
+    struct owner *owner; // rank 0
+    struct events events;
+    struct events_previous previous;
+    struct inputs inputs;
+
+    struct pool *pool;
+    const struct ops *ops;
+    struct plan plan;
+    struct batch batch;
+    struct param_table table;
+    struct arena arena;              // weights and both moments
+    struct checkpoint_arenas arenas; // (table.floats) each
+    struct pass *pass;
+    struct buckets *buckets;
+    struct optimizer *optimizer;
+    uint32_t batch_tokens, batch_examples; // room in `batch` and `pass`
+    uint32_t parts_own;                    // G / world
+    double *part_losses;                   // (G) this rank's part sums
+
+    struct trainer_state state;
+    uint64_t weights_step, weights_epoch; // which weights are in the arena: the run's own, in the end the best's
+    struct checkpoint_dir checkpoints;
+    char base_note[256];       // what import said
+    double started, trained_s; // seconds, monotonic
+    struct meter meter;
+    double peak_flops;                     // a second, all ranks' threads, of the register-only loop
+    double peak_scratch[POOL_THREADS_MAX]; // FLOPs of each thread's loop
+    enum trainer_end end;
+    int stop_signal;                   // agreed by all ranks
+    uint64_t saved_step, saved_cursor; // of the newest checkpoint, UINT64_MAX = none
+};
+
+// Opens all of it up to "everything is ready": inputs, plan, model, resume. All ranks return the same status.
+// STATUS_USAGE, STATUS_DATA …: nothing has been trained. `complete`: the run had ended before.
+enum status trainer_open(struct trainer *trainer, const struct job *job, struct comm *comm);
+void trainer_close(struct trainer *trainer);
+
+// Trains to the end or to a stop; evaluates and saves on the way. STATUS_AGAIN: stopped with a checkpoint; STATUS_DATA:
+// diverged.
+enum status trainer_run(struct trainer *trainer);
+
+// Brings the best model's weights into trainer->arenas.weights, evaluates it on test and writes report.json and
+// report.md.
+enum status trainer_finish(struct trainer *trainer);
+// The last event.
+enum status trainer_end_event(struct trainer *trainer);
+
+// Monotonic seconds.
+double trainer_clock(void);
+
+// The stages, each in the file of its name.
+
+// step.c: one global batch. Sets *skipped if it was not finite (no update was made).
+struct step_result {
+    uint64_t step, cursor, epoch; // epoch from 1
+    uint32_t examples;
+    uint64_t tokens;
+    double loss, norm, lr, flops;
+    bool skipped;
+    const uint32_t *samples; // (examples)
+};
+enum status train_step(struct trainer *trainer, struct step_result *out);
+
+// evaluate.c: a split with the weights as they are now (brought up to date). Every rank gets the same answer.
+enum status evaluate_split(struct trainer *trainer, enum source_split split, struct metrics *metrics, double *loss);
+enum status evaluate_event(struct trainer *trainer, enum source_split split, const struct metrics *metrics,
+                           double loss);
+double evaluate_score(const struct trainer *trainer, const struct metrics *metrics,
+                      double loss); // job's best_metric; higher is better
+
+// resume.c
+enum status resume_open(struct trainer *trainer);
+// save.c: a checkpoint of the state now.
+enum status save_now(struct trainer *trainer);
+// setup.c: the plan, memory, weights.
+enum status setup_plan(struct trainer *trainer);
+enum status setup_model(struct trainer *trainer);
+// report.c
+enum status report_write(struct trainer *trainer, const struct metrics *test, double test_loss);
+
+#endif
