@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// Checkpoints: one HDF5 file a checkpoint, written by all ranks, committed by a manifest and a rename (design, section
+// 7).
+#ifndef FINETUNED_CHECKPOINTS_CHECKPOINT_H
+#define FINETUNED_CHECKPOINTS_CHECKPOINT_H
+
+#include "base/param.h"
+#include "base/pool.h"
+#include "base/status.h"
+#include "comm/comm.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define CHECKPOINT_FORMAT 1
+
+// The attributes of /trainer.
+struct trainer_state {
+    uint64_t step, cursor, epoch; // updates done; global batches consumed; epochs completed or begun (from 1)
+    uint64_t seed;
+    uint32_t world, batch, parts;
+    char precision[8]; // "fp32"
+    uint64_t steps_total;
+    uint32_t skips_in_a_row;
+    uint64_t best_step; // 0 = none yet
+    double best_metric;
+    uint32_t evaluations_without_gain;
+    char config_hash[33], data_hash[33], base_hash[33];
+    uint32_t format;
+    char run_id[33];
+    // the keys that define the run and their values, a JSON object: lets a mismatch name the key and both values
+    // (malloc'ed)
+    char *config;
+    // label names in id order, a JSON array (malloc'ed): what the head's rows mean
+    char *labels;
+};
+void trainer_state_release(struct trainer_state *state);
+
+// The three arenas; any may be NULL on load (model only: eval, export).
+struct checkpoint_arenas {
+    float *weights, *exp_avg, *exp_avg_sq;
+};
+
+struct checkpoint_dir {
+    char *path; // checkpoints.dir
+    uint32_t keep;
+};
+
+struct checkpoint_saved {
+    char *path; // <dir>/step-00000200, malloc'ed
+    uint64_t bytes;
+    double held_s, write_s;
+};
+
+// Collective. Writes and commits the checkpoint of `state->step`, updates `latest` and, if state->best_step ==
+// state->step, `best`, then deletes old ones beyond `keep` (best is kept). All ranks return the same status; on failure
+// earlier checkpoints are intact and the temporary folder is removed.
+enum status checkpoint_save(struct checkpoint_saved *out, struct comm *comm, const struct checkpoint_dir *dir,
+                            const struct param_table *table, const struct checkpoint_arenas *arenas,
+                            const struct trainer_state *state);
+
+// Checks manifest, size and every hash. STATUS_DATA: what is wrong, where. `path`: a step-N folder (or its
+// checkpoint.h5).
+enum status checkpoint_verify(const char *path);
+
+// Reads attributes only (manifest checked, hashes not).
+enum status checkpoint_state(struct trainer_state *out, const char *path);
+
+// Verifies and loads into the arenas: every tensor of the table must be there with its shape (STATUS_DATA naming the
+// first that differs), nothing else may be.
+enum status checkpoint_load(const struct checkpoint_arenas *arenas, struct trainer_state *state,
+                            const struct param_table *table, const char *path);
+
+// Finds the checkpoint to go on from. resume: "auto", "never" or a path. Only rank 0 calls it. *path is NULL for a
+// fresh start. auto: newest valid one; unusable newer ones are listed in `skipped`; present but all unusable:
+// STATUS_DATA. A path that is missing or unusable: STATUS_DATA. A path to an older one: newer ones are set aside
+// (renamed to step-N.aside-…), listed in `aside`.
+struct checkpoint_skip {
+    char *path;
+    char *why;
+};
+struct checkpoint_choice {
+    char *path;
+    struct checkpoint_skip *skipped;
+    size_t n_skipped;
+    char **aside;
+    size_t n_aside;
+};
+enum status checkpoint_choose(struct checkpoint_choice *out, const char *dir, const char *resume);
+void checkpoint_choice_release(struct checkpoint_choice *choice);
+
+// Removes temporary folders that a crash left; names each in the log. Rank 0, at start, under the owner's lock.
+enum status checkpoint_sweep(const char *dir);
+
+// For people: what a checkpoint holds, on standard output's behalf: malloc'ed text (JSON with `json`).
+enum status checkpoint_describe(char **out, const char *path, bool json);
+// Whether the path is a checkpoint folder or a checkpoint.h5.
+bool checkpoint_is(const char *path);
+
+#endif

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which checkpoint a run goes on from, and what is cleared out of its way. Rank 0 only.
+#include "base/file.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "checkpoints/checkpoint.h"
+#include "checkpoints/manifest.h"
+#include "checkpoints/reader.h"
+#include "checkpoints/steps.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+void checkpoint_choice_release(struct checkpoint_choice *choice) {
+    for (size_t i = 0; i < choice->n_skipped; i++) {
+        free(choice->skipped[i].path);
+        free(choice->skipped[i].why);
+    }
+    for (size_t i = 0; i < choice->n_aside; i++)
+        free(choice->aside[i]);
+    free(choice->skipped);
+    free(choice->aside);
+    free(choice->path);
+    *choice = (struct checkpoint_choice){0};
+}
+
+static enum status choice_no_memory(const char *dir) {
+    return status_set(STATUS_SYSTEM, "checkpoints in %s: no memory", dir);
+}
+
+static enum status choice_skip(struct checkpoint_choice *choice, const char *path, const char *why) {
+    struct checkpoint_skip skip = {strdup(path), strdup(why)};
+    struct checkpoint_skip *grown = realloc(choice->skipped, (choice->n_skipped + 1) * sizeof *grown);
+    if (grown)
+        choice->skipped = grown;
+    if (!grown || !skip.path || !skip.why) {
+        free(skip.path);
+        free(skip.why);
+        return choice_no_memory(path);
+    }
+    choice->skipped[choice->n_skipped++] = skip;
+    return STATUS_OK;
+}
+
+// Good in full, and of the step that its name says.
+static enum status choice_verify(const char *path, uint64_t step) {
+    struct manifest manifest;
+    TRY(manifest_read(&manifest, path));
+    uint64_t found = manifest.step;
+    manifest_release(&manifest);
+    if (found != step)
+        return status_set(STATUS_DATA, "%s: holds step %" PRIu64 ", which its name does not say", path, found);
+    return checkpoint_verify(path);
+}
+
+// ---- auto
+
+// STATUS_OK with choice->path still NULL: this one was skipped.
+static enum status choice_try(struct checkpoint_choice *choice, const char *dir, uint64_t step) {
+    char *path = step_path(dir, step);
+    if (!path)
+        return choice_no_memory(dir);
+    enum status status = choice_verify(path, step);
+    if (status == STATUS_OK) {
+        choice->path = path;
+        return STATUS_OK;
+    }
+    if (status == STATUS_DATA || status == STATUS_IO)
+        status = choice_skip(choice, path, status_message());
+    free(path);
+    return status;
+}
+
+static enum status choice_none(const struct checkpoint_choice *choice, const char *dir) {
+    return status_set(
+        STATUS_DATA,
+        "checkpoints in %s: none of %zu can be used; the newest: %s (to start anew: checkpoints.resume never, "
+        "or another out)",
+        dir, choice->n_skipped, choice->skipped[0].why);
+}
+
+static enum status choice_auto(struct checkpoint_choice *choice, const char *dir, const struct steps *steps) {
+    size_t i = steps->n;
+    for (; i > 0 && !choice->path; i--)
+        TRY(choice_try(choice, dir, steps->at[i - 1]));
+    if (choice->path && choice->n_skipped) // `latest` led to one that was passed over
+        return step_link(dir, "latest", steps->at[i]);
+    return choice->path || !steps->n ? STATUS_OK : choice_none(choice, dir);
+}
+
+// ---- what is off the chosen branch
+
+static enum status choice_aside(struct checkpoint_choice *choice, const char *dir, uint64_t step) {
+    char *aside;
+    char **grown = realloc(choice->aside, (choice->n_aside + 1) * sizeof *grown);
+    if (!grown)
+        return choice_no_memory(dir);
+    choice->aside = grown;
+    TRY(step_aside(&aside, dir, step));
+    choice->aside[choice->n_aside++] = aside;
+    return STATUS_OK;
+}
+
+// Whether the link leads to something.
+static bool choice_link_leads(const char *dir, const char *name) {
+    char *path = path_join(dir, name);
+    bool leads = path && file_exists(path);
+    free(path);
+    return leads;
+}
+
+// Sets aside all steps from `first` on; links that led to them go.
+static enum status choice_clear(struct checkpoint_choice *choice, const char *dir, const struct steps *steps,
+                                uint64_t first) {
+    static const char *const links[] = {"latest", "best"};
+    for (size_t i = 0; i < steps->n; i++)
+        if (steps->at[i] >= first)
+            TRY(choice_aside(choice, dir, steps->at[i]));
+    for (size_t i = 0; i < 2; i++)
+        if (!choice_link_leads(dir, links[i]))
+            TRY(step_unlink(dir, links[i]));
+    return STATUS_OK;
+}
+
+// ---- a path
+
+static bool choice_is_same_folder(const char *a, const char *b) {
+    struct stat x, y;
+    return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+// The step of `dir` that `folder` is, whatever links led there; false if it lies elsewhere.
+static bool choice_is_step_of(uint64_t *step, const char *folder, const char *dir, const struct steps *steps) {
+    for (size_t i = 0; i < steps->n; i++) {
+        char *path = step_path(dir, steps->at[i]);
+        bool same = path && choice_is_same_folder(path, folder);
+        free(path);
+        if (same) {
+            *step = steps->at[i];
+            return true;
+        }
+    }
+    return false;
+}
+
+static enum status choice_path(struct checkpoint_choice *choice, const char *dir, const struct steps *steps,
+                               const char *resume) {
+    char *folder;
+    uint64_t step;
+    TRY(reader_folder(&folder, resume));
+    enum status status = checkpoint_verify(folder);
+    if (status != STATUS_OK) {
+        free(folder);
+        return status == STATUS_DATA ? status_add(status, "checkpoints.resume %s", resume) : status;
+    }
+    if (!choice_is_step_of(&step, folder, dir, steps)) {
+        choice->path = folder;
+        return choice_clear(choice, dir, steps, 0); // nothing here is of its branch
+    }
+    free(folder);
+    choice->path = step_path(dir, step);
+    if (!choice->path)
+        return choice_no_memory(dir);
+    TRY(choice_clear(choice, dir, steps, step + 1));
+    return step_link(dir, "latest", step);
+}
+
+static enum status choice_make(struct checkpoint_choice *choice, const char *dir, const struct steps *steps,
+                               const char *resume) {
+    if (strcmp(resume, "auto") == 0)
+        return choice_auto(choice, dir, steps);
+    if (strcmp(resume, "never") == 0)
+        return choice_clear(choice, dir, steps, 0);
+    return choice_path(choice, dir, steps, resume);
+}
+
+enum status checkpoint_choose(struct checkpoint_choice *out, const char *dir, const char *resume) {
+    struct steps steps;
+    *out = (struct checkpoint_choice){0};
+    TRY(steps_list(&steps, dir));
+    enum status status = choice_make(out, dir, &steps, resume);
+    steps_release(&steps);
+    for (size_t i = 0; i < out->n_skipped; i++)
+        log_warn("checkpoint: passed over: %s", out->skipped[i].why);
+    for (size_t i = 0; i < out->n_aside; i++)
+        log_warn("checkpoint: set aside, not of the branch that this run goes on: %s", out->aside[i]);
+    return status;
+}
+
+// ---- left-overs
+
+// Folders on their way, and the temporary names of links.
+static bool sweep_is_leftover(const char *name) {
+    return strncmp(name, STEPS_TMP, strlen(STEPS_TMP)) == 0 || strncmp(name, ".latest.tmp-", 12) == 0 ||
+           strncmp(name, ".best.tmp-", 10) == 0;
+}
+
+static enum status sweep_one(const char *dir, const char *name) {
+    char *path = path_join(dir, name);
+    if (!path)
+        return choice_no_memory(dir);
+    enum status status = file_remove(path);
+    if (status == STATUS_OK)
+        log_info("checkpoint: removed %s, which a run that ended too early had left", path);
+    free(path);
+    return status;
+}
+
+enum status checkpoint_sweep(const char *dir) {
+    char **names;
+    size_t n;
+    if (!file_exists(dir))
+        return STATUS_OK;
+    TRY(file_list(&names, &n, dir));
+    enum status status = STATUS_OK;
+    for (size_t i = 0; i < n && status == STATUS_OK; i++)
+        if (sweep_is_leftover(names[i]))
+            status = sweep_one(dir, names[i]);
+    file_list_free(names, n);
+    return status;
+}

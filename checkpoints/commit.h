@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a finished temporary folder to a checkpoint, and what may go then. Rank 0 only.
+#ifndef FINETUNED_CHECKPOINTS_COMMIT_H
+#define FINETUNED_CHECKPOINTS_COMMIT_H
+
+#include "checkpoints/checkpoint.h"
+#include "checkpoints/pieces.h"
+
+// `folder` holds checkpoint.h5, written and fsynced: MANIFEST.json, fsyncs, the rename to step-N, fsync of the parent.
+// What stands at step-N already is set aside, unless it is the same run's (then it is replaced).
+enum status commit_folder(const char *folder, const struct checkpoint_dir *dir, const struct param_table *table,
+                          const struct pieces *pieces, const struct trainer_state *state);
+
+// The links latest and best; then old ones beyond `keep` go. The checkpoint is good whatever happens here: failures are
+// logged.
+void commit_tidy(const struct checkpoint_dir *dir, const struct trainer_state *state);
+
+#endif

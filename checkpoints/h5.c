@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "checkpoints/h5.h"
+
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static pthread_once_t h5_once = PTHREAD_ONCE_INIT;
+
+static void h5_first(void) {
+    setenv("HDF5_USE_FILE_LOCKING", "FALSE", 1);
+    H5open();
+}
+
+void h5_start(void) {
+    pthread_once(&h5_once, h5_first);
+    H5Eset_auto2(H5E_DEFAULT, NULL, NULL); // each thread has a stack of its own
+}
+
+struct h5_reason {
+    char text[256];
+};
+
+static herr_t h5_reason_take(unsigned n, const H5E_error2_t *error, void *context) {
+    struct h5_reason *reason = context;
+    if (n == 0 && error->desc)
+        snprintf(reason->text, sizeof reason->text, "%s", error->desc);
+    return 0;
+}
+
+enum status h5_error(enum status status, const char *format, ...) {
+    struct h5_reason reason = {"HDF5 gives no reason"};
+    char what[512];
+    H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, h5_reason_take, &reason);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(what, sizeof what, format, args);
+    va_end(args);
+    return status_set(status, "%s: %s", what, reason.text);
+}
+
+bool h5_is_hard(hid_t at, const char *name) {
+    H5L_info_t info;
+    return H5Lget_info(at, name, &info, H5P_DEFAULT) >= 0 && info.type == H5L_TYPE_HARD;
+}
+
+hid_t h5_group(hid_t at, const char *name) {
+    return h5_is_hard(at, name) ? H5Gopen2(at, name, H5P_DEFAULT) : H5I_INVALID_HID;
+}
+
+hid_t h5_dataset(hid_t at, const char *name) {
+    return h5_is_hard(at, name) ? H5Dopen2(at, name, H5P_DEFAULT) : H5I_INVALID_HID;
+}

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// <out>/.owner: which run holds the folder (host, boot id, pid, start time, heartbeat). Held by rank 0.
+#ifndef FINETUNED_CHECKPOINTS_OWNER_H
+#define FINETUNED_CHECKPOINTS_OWNER_H
+
+#include "base/status.h"
+
+#include <stddef.h>
+
+struct owner;
+// STATUS_AGAIN naming host and pid if another living run holds it. Same host: alive is decided by pid and start time
+// (and boot id); another host: stale after 30 s without a heartbeat by the reader's own clock. Safe when two start at
+// once. A thread refreshes the heartbeat. The folder is made if it is missing. A file that can't be parsed (a crash of
+// the host) counts as stale, with a warning.
+enum status owner_take(struct owner **out, const char *folder);
+void owner_release(struct owner *owner); // removes the file; NULL is fine
+// STATUS_AGAIN if the folder is no longer ours: another host, seeing no heartbeat for OWNER_STALE_S, took it (we were
+// stopped).
+enum status owner_check(const struct owner *owner);
+
+#define OWNER_STALE_S 30.0
+#define OWNER_BEAT_S 5.0
+// owner_take with another limit: tests don't wait half a minute.
+enum status owner_take_within(struct owner **out, const char *folder, double stale_s);
+
+// The file, one JSON object in one line; the heartbeat comes last and always has 16 digits:
+// {"host": …, "boot_id": …, "pid_namespace": …, "pid": …, "start_time": …, "started": "2025-01-31T12:00:00Z", "token":
+// …, "heartbeat": "…"}
+struct owner_record {
+    char host[256], boot_id[64], pid_namespace[64], started[32], token[33];
+    long pid;
+    unsigned long long start_time; // field 22 of /proc/<pid>/stat
+};
+// A pure function of bytes; STATUS_DATA if it is not such a file.
+enum status owner_parse(struct owner_record *out, const char *bytes, size_t size);
+
+#endif

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "checkpoints/pieces.h"
+
+#include "base/file.h"
+#include "base/hash.h"
+#include "checkpoints/layout.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool piece_is_small(const struct param *param) {
+    return param->layout == PARAM_VECTOR || param_elements(param) * sizeof(float) < PIECE_SMALL;
+}
+
+static uint64_t piece_rows(const struct param *param) {
+    return piece_is_small(param) ? param->shape[0] : PIECE_ROWS;
+}
+
+uint64_t piece_bytes(const struct param *param) {
+    uint64_t rows = piece_rows(param) < param->shape[0] ? piece_rows(param) : param->shape[0];
+    return rows * param->shape[1] * sizeof(float);
+}
+
+static size_t pieces_count(const struct param_table *table) {
+    size_t n = 0;
+    for (size_t i = 0; i < table->n; i++)
+        n += (size_t)((table->at[i].shape[0] - 1) / piece_rows(&table->at[i]) + 1);
+    return n * LAYOUT_GROUPS;
+}
+
+static void pieces_add(struct pieces *pieces, const struct param *param, size_t d, uint64_t offset) {
+    uint64_t row_bytes = param->shape[1] * sizeof(float);
+    for (uint64_t row = 0; row < param->shape[0]; row += piece_rows(param)) {
+        uint64_t left = param->shape[0] - row;
+        uint64_t rows = left < piece_rows(param) ? left : piece_rows(param);
+        pieces->at[pieces->n++] = (struct piece){.dataset = (uint32_t)d,
+                                                 .rank = piece_is_small(param) ? 0 : -1,
+                                                 .row = row,
+                                                 .rows = rows,
+                                                 .offset = offset + row * row_bytes,
+                                                 .size = rows * row_bytes};
+    }
+}
+
+// Gives the large pieces to the ranks in order, by where a piece begins in the sum of their bytes.
+static void pieces_assign(struct pieces *pieces, int world) {
+    uint64_t total = 0, at = 0;
+    for (size_t i = 0; i < pieces->n; i++)
+        total += pieces->at[i].rank < 0 ? pieces->at[i].size : 0;
+    uint64_t share = total / (uint64_t)world + 1;
+    for (size_t i = 0; i < pieces->n; i++) {
+        struct piece *piece = &pieces->at[i];
+        if (piece->rank >= 0)
+            continue;
+        piece->rank = (int)(at / share);
+        at += piece->size;
+    }
+}
+
+enum status pieces_plan(struct pieces *out, const struct param_table *table, const uint64_t *offsets, int world) {
+    size_t n = pieces_count(table);
+    *out = (struct pieces){.at = calloc(n + 1, sizeof *out->at)};
+    if (!out->at)
+        return status_set(STATUS_SYSTEM, "checkpoint: no memory for %zu pieces", n);
+    for (size_t d = 0; d < LAYOUT_GROUPS * table->n; d++)
+        pieces_add(out, &table->at[d % table->n], d, offsets[d]);
+    pieces_assign(out, world);
+    return STATUS_OK;
+}
+
+void pieces_release(struct pieces *pieces) {
+    free(pieces->at);
+    *pieces = (struct pieces){0};
+}
+
+// ---- writing
+
+static bool piece_is_finite(const float *values, uint64_t n) {
+    uint32_t bad = 0;
+    for (uint64_t i = 0; i < n; i++) {
+        uint32_t bits;
+        memcpy(&bits, &values[i], sizeof bits);
+        bad |= (bits & 0x7f800000u) == 0x7f800000u;
+    }
+    return !bad;
+}
+
+static const float *piece_arena(const struct checkpoint_arenas *arenas, size_t group) {
+    const float *of[LAYOUT_GROUPS] = {arenas->weights, arenas->exp_avg, arenas->exp_avg_sq};
+    return of[group];
+}
+
+static enum status piece_write(struct piece *piece, float *buffer, const struct param_table *table,
+                               const struct checkpoint_arenas *arenas, int fd, const char *path) {
+    const struct param *param = &table->at[piece->dataset % table->n];
+    size_t group = piece->dataset / table->n;
+    param_read_rows(buffer, piece_arena(arenas, group), param, piece->row, piece->rows);
+    if (!piece_is_finite(buffer, piece->size / sizeof(float)))
+        return status_set(STATUS_DATA,
+                          "checkpoint: %s/%s holds a value that is not finite (rows %" PRIu64 " to %" PRIu64
+                          "): not saved",
+                          layout_groups[group], param->name, piece->row, piece->row + piece->rows - 1);
+    piece->hash = hash64(buffer, piece->size);
+    return file_pwrite_all(fd, buffer, piece->size, piece->offset, path);
+}
+
+enum status pieces_write(struct pieces *pieces, const struct param_table *table, const struct checkpoint_arenas *arenas,
+                         int rank, int fd, const char *path) {
+    uint64_t largest = 0;
+    for (size_t i = 0; i < pieces->n; i++)
+        if (pieces->at[i].rank == rank && pieces->at[i].size > largest)
+            largest = pieces->at[i].size;
+    float *buffer = malloc(largest ? largest : 1);
+    enum status status =
+        buffer ? STATUS_OK : status_set(STATUS_SYSTEM, "checkpoint: no memory for %" PRIu64 " bytes", largest);
+    for (size_t i = 0; i < pieces->n && status == STATUS_OK; i++)
+        if (pieces->at[i].rank == rank)
+            status = piece_write(&pieces->at[i], buffer, table, arenas, fd, path);
+    free(buffer);
+    return status;
+}
+
+// ---- hashes: each rank sends as many as the busiest one has, in piece order
+
+static size_t pieces_busiest(const struct pieces *pieces, size_t *counts) {
+    size_t most = 0;
+    for (size_t i = 0; i < pieces->n; i++) {
+        size_t count = ++counts[pieces->at[i].rank];
+        most = count > most ? count : most;
+    }
+    return most;
+}
+
+enum status pieces_gather(struct pieces *pieces, struct comm *comm) {
+    size_t world = (size_t)comm->world;
+    size_t *next = calloc(world, sizeof *next);
+    size_t most = next ? pieces_busiest(pieces, next) : 0;
+    uint64_t *mine = calloc(most + 1, sizeof *mine);
+    uint64_t *all = calloc(most * world + 1, sizeof *all);
+    enum status status = STATUS_OK;
+    if (!next || !mine || !all)
+        status = status_set(STATUS_SYSTEM, "checkpoint: no memory for %zu hashes", most * world);
+    TRY_GOTO(comm_agree(comm, status), out);
+    for (size_t i = 0, n = 0; i < pieces->n; i++)
+        if (pieces->at[i].rank == comm->rank)
+            mine[n++] = pieces->at[i].hash;
+    TRY_GOTO(comm_all_gather(comm, mine, all, most * sizeof *mine), out);
+    memset(next, 0, world * sizeof *next);
+    for (size_t i = 0; i < pieces->n; i++) {
+        size_t rank = (size_t)pieces->at[i].rank;
+        pieces->at[i].hash = all[rank * most + next[rank]++];
+    }
+out:
+    free(all);
+    free(mine);
+    free(next);
+    return status;
+}

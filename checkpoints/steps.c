@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "checkpoints/steps.h"
+
+#include "base/file.h"
+#include "base/text.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define ASIDE_TRIES 100000
+
+void step_name(char out[STEP_NAME], uint64_t step) {
+    snprintf(out, STEP_NAME, "step-%08" PRIu64, step);
+}
+
+bool step_parse(uint64_t *step, const char *name) {
+    char again[STEP_NAME];
+    if (strncmp(name, "step-", 5) != 0 || !text_to_u64(name + 5, step))
+        return false;
+    step_name(again, *step);
+    return strcmp(again, name) == 0;
+}
+
+static int steps_order(const void *a, const void *b) {
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+enum status steps_list(struct steps *out, const char *dir) {
+    char **names;
+    size_t n;
+    *out = (struct steps){0};
+    if (!file_exists(dir))
+        return STATUS_OK;
+    TRY(file_list(&names, &n, dir));
+    out->at = calloc(n + 1, sizeof *out->at);
+    for (size_t i = 0; i < n && out->at; i++)
+        if (step_parse(&out->at[out->n], names[i]))
+            out->n++;
+    file_list_free(names, n);
+    if (!out->at)
+        return status_set(STATUS_SYSTEM, "list %s: no memory", dir);
+    qsort(out->at, out->n, sizeof *out->at, steps_order); // names of nine digits sort before those of eight
+    return STATUS_OK;
+}
+
+void steps_release(struct steps *steps) {
+    free(steps->at);
+    *steps = (struct steps){0};
+}
+
+char *step_path(const char *dir, uint64_t step) {
+    char name[STEP_NAME];
+    step_name(name, step);
+    return path_join(dir, name);
+}
+
+// rename(2) fails on a folder that holds anything, so a name that another took meanwhile is passed over.
+static enum status step_rename_free(char **to, const char *from) {
+    struct stat info;
+    for (unsigned i = 1; i <= ASIDE_TRIES; i++) {
+        *to = text_format("%s.aside-%u", from, i);
+        if (!*to)
+            return status_set(STATUS_SYSTEM, "rename %s: no memory", from);
+        errno = EEXIST;
+        if (lstat(*to, &info) != 0 && rename(from, *to) == 0)
+            return STATUS_OK;
+        int error = errno;
+        free(*to);
+        *to = NULL;
+        if (error != EEXIST && error != ENOTEMPTY) {
+            errno = error;
+            break;
+        }
+    }
+    return status_errno(STATUS_IO, "rename %s to %s.aside-N", from, from);
+}
+
+enum status step_aside(char **aside, const char *dir, uint64_t step) {
+    char *from = step_path(dir, step), *to = NULL;
+    enum status status = from ? step_rename_free(&to, from)
+                              : status_set(STATUS_SYSTEM, "rename step %" PRIu64 " in %s: no memory", step, dir);
+    free(from);
+    if (status == STATUS_OK)
+        status = file_sync_folder(dir);
+    if (aside && status == STATUS_OK)
+        *aside = to;
+    else
+        free(to);
+    return status;
+}
+
+enum status step_remove(const char *dir, uint64_t step) {
+    char name[STEP_NAME];
+    step_name(name, step);
+    char *from = path_join(dir, name);
+    char *to = text_format("%s/.tmp-%s-old-%ld", dir, name, (long)getpid());
+    enum status status = STATUS_OK;
+    if (!from || !to)
+        status = status_set(STATUS_SYSTEM, "remove step %" PRIu64 " in %s: no memory", step, dir);
+    else if (rename(from, to) != 0)
+        status = status_errno(STATUS_IO, "remove %s", from);
+    else
+        status = file_remove(to);
+    free(to);
+    free(from);
+    return status;
+}
+
+enum status step_link(const char *dir, const char *name, uint64_t step) {
+    char target[STEP_NAME];
+    char *path = path_join(dir, name);
+    step_name(target, step);
+    enum status status =
+        path ? file_link(path, target) : status_set(STATUS_SYSTEM, "link %s in %s: no memory", name, dir);
+    free(path);
+    return status;
+}
+
+enum status step_unlink(const char *dir, const char *name) {
+    struct stat info;
+    char *path = path_join(dir, name);
+    enum status status = path ? STATUS_OK : status_set(STATUS_SYSTEM, "unlink %s in %s: no memory", name, dir);
+    if (path && lstat(path, &info) == 0 && S_ISLNK(info.st_mode) && unlink(path) != 0)
+        status = status_errno(STATUS_IO, "remove %s", path);
+    free(path);
+    return status;
+}

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// The folder of checkpoints and the names in it: step-00000200, step-00000200.aside-1, .tmp-step-00000200-<random>,
+// latest, best.
+#ifndef FINETUNED_CHECKPOINTS_STEPS_H
+#define FINETUNED_CHECKPOINTS_STEPS_H
+
+#include "base/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define STEP_NAME 32           // bytes of a step's name, its NUL included
+#define STEPS_TMP ".tmp-step-" // how the names of folders on their way begin
+
+void step_name(char out[STEP_NAME], uint64_t step);
+bool step_parse(uint64_t *step, const char *name); // whether it is a name that step_name gives
+
+struct steps {
+    uint64_t *at; // rising
+    size_t n;
+};
+// What is in `dir` under a step's name, good or not. A missing folder has none.
+enum status steps_list(struct steps *out, const char *dir);
+void steps_release(struct steps *steps);
+
+// malloc'ed "<dir>/step-00000200".
+char *step_path(const char *dir, uint64_t step);
+// Renames it to the first free step-N.aside-K; `aside` (may be NULL): the new path, malloc'ed.
+enum status step_aside(char **aside, const char *dir, uint64_t step);
+// Deletes it. A crash on the way leaves a temporary name, never half a checkpoint.
+enum status step_remove(const char *dir, uint64_t step);
+
+// Points the relative link <dir>/<name> at a step, in one go; removes it (what is no link stays).
+enum status step_link(const char *dir, const char *name, uint64_t step);
+enum status step_unlink(const char *dir, const char *name);
+
+#endif
