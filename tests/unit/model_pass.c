@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a pass refuses before it computes, what dropout does to it, and that its memory is as planned.
+#include "model_support.h"
+
+#define TOKENS 100
+#define TEXTS 8
+#define LENGTH 20
+
+static const int32_t some_ids[40] = {2, 7, 9, 11, 13, 60, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3};
+static const uint8_t some_types[40];
+
+static void rig_small(struct rig *rig, enum model_kind kind, const struct pass_options *options) {
+    struct model_config config = config_small(kind, 27);
+    rig_init(rig, &config);
+    rig_random(rig, 3);
+    rig_pass_open(rig, isa_best(), 2, options);
+}
+
+static const struct pass_options small = {TOKENS, TEXTS, LENGTH, PASS_FIRST, true};
+
+static void refused(struct rig *rig, const struct batch *batch, enum status status, const char *word) {
+    assert_status(pass_begin(rig->pass, batch, 0), status);
+    if (!strstr(status_message(), word))
+        fail_msg("\"%s\" does not say \"%s\"", status_message(), word);
+}
+
+static void batch_one(struct batch *batch, uint32_t length) {
+    batch_clear(batch);
+    batch_add(batch, some_ids, some_types, length, 0, 17);
+}
+
+static void test_refused(void **state) {
+    (void)state;
+    struct rig rig;
+    struct batch batch;
+    rig_small(&rig, MODEL_ROBERTA, &small);
+    assert_ok(batch_open(&batch, 400, 40, 8));
+    batch_one(&batch, 20);
+    assert_ok(pass_begin(rig.pass, &batch, 0));
+    batch.ids[5] = 61;
+    refused(&rig, &batch, STATUS_DATA, "example 17: token id 61");
+    batch.ids[5] = -1;
+    refused(&rig, &batch, STATUS_DATA, "token id -1");
+    batch.ids[5] = 60;
+    batch.types[19] = 1;
+    refused(&rig, &batch, STATUS_DATA, "token type 1");
+    batch.types[19] = 0;
+    batch.positions[3] = 38;
+    refused(&rig, &batch, STATUS_DATA, "position 38");
+    batch.positions[3] = 37;
+    assert_ok(pass_begin(rig.pass, &batch, 0));
+    batch.labels[0] = 3;
+    refused(&rig, &batch, STATUS_DATA, "label 3");
+    batch_one(&batch, 21);
+    refused(&rig, &batch, STATUS_DATA, "21 tokens");
+    batch_one(&batch, 0);
+    refused(&rig, &batch, STATUS_DATA, "no tokens");
+    batch_clear(&batch);
+    for (int i = 0; i < 9; i++)
+        batch_add(&batch, some_ids, some_types, 2, 0, 1);
+    refused(&rig, &batch, STATUS_DATA, "room for 100 in 8");
+    batch_clear(&batch);
+    for (int i = 0; i < 6; i++)
+        batch_add(&batch, some_ids, some_types, 20, 0, 1);
+    refused(&rig, &batch, STATUS_DATA, "room for 100 in 8");
+    batch_one(&batch, 4);
+    batch.parts = 3;
+    refused(&rig, &batch, STATUS_ARGUMENT, "power of two");
+    batch.parts = 2;
+    batch.part_tokens[1] = 2;
+    batch.part_examples[1] = batch.part_examples[2] = 1;
+    batch.part_tokens[2] = 4;
+    refused(&rig, &batch, STATUS_ARGUMENT, "cut between texts");
+    batch_close(&batch);
+    rig_close(&rig);
+}
+
+static void test_options(void **state) {
+    (void)state;
+    struct rig rig;
+    struct pass *pass;
+    struct pass_options options = small;
+    rig_small(&rig, MODEL_ROBERTA, &small);
+    options.max_length = 38; // 40 positions, of which two are RoBERTa's
+    assert_ok(pass_open(&pass, &rig.config, &rig.table, rig.pool, ops_table(ISA_PLAIN), &options));
+    pass_close(pass);
+    options.max_length = 39;
+    assert_status(pass_open(&pass, &rig.config, &rig.table, rig.pool, ops_table(ISA_PLAIN), &options), STATUS_USAGE);
+    assert_non_null(strstr(status_message(), "38"));
+    options = small;
+    options.max_tokens = 0;
+    assert_status(pass_open(&pass, &rig.config, &rig.table, rig.pool, ops_table(ISA_PLAIN), &options), STATUS_ARGUMENT);
+    rig.config.layers++;
+    assert_status(pass_open(&pass, &rig.config, &rig.table, rig.pool, ops_table(ISA_PLAIN), &small), STATUS_ARGUMENT);
+    rig.config.layers--;
+    rig_close(&rig);
+}
+
+// A text that fills the model to its last position; more texts than tokens are no room wasted.
+static void test_full_length(void **state) {
+    (void)state;
+    struct rig rig;
+    struct batch batch;
+    struct pass_options options = {38, 1000, 38, PASS_FIRST, true};
+    double loss;
+    rig_small(&rig, MODEL_ROBERTA, &options);
+    assert_ok(batch_open(&batch, 38, 1, 1));
+    batch_one(&batch, 38);
+    rig_step(&rig, &batch, 0, &loss, 1);
+    assert_true(isfinite(loss));
+    const struct param *positions = weights_param(&rig.table, 0, EMBEDDING_POSITIONS);
+    const float *rows = rig.gradients + positions->offset;
+    for (uint32_t c = 0; c < 27; c++)
+        assert_true(rows[0 * 27 + c] == 0 && rows[1 * 27 + c] == 0);
+    assert_true(rows[39 * 27] != 0 && rows[2 * 27] != 0);
+    batch_close(&batch);
+    rig_close(&rig);
+}
+
+static void test_unlabelled(void **state) {
+    (void)state;
+    struct rig rig;
+    struct batch batch;
+    double loss = 0;
+    rig_small(&rig, MODEL_BERT, &small);
+    assert_ok(batch_open(&batch, 100, 8, 1));
+    batch_clear(&batch);
+    batch_add(&batch, some_ids, some_types, 5, -1, 0);
+    rig_step(&rig, &batch, 0, &loss, 1);
+    assert_true(isnan(loss));
+    assert_true(rig.gradients[weights_param(&rig.table, 3, HEAD_OUTPUT)->offset] == 0);
+    batch_close(&batch);
+    rig_close(&rig);
+}
+
+// Different keys drop differently, the same key the same; key 0 and probabilities of 0 drop nothing.
+static void test_dropout(void **state) {
+    (void)state;
+    for (enum model_kind kind = MODEL_ROBERTA; kind <= MODEL_BERT; kind++) {
+        struct rig rig;
+        struct batch batch;
+        float logits[4][3];
+        rig_small(&rig, kind, &small);
+        assert_ok(batch_open(&batch, 100, 8, 1));
+        batch_one(&batch, 20);
+        for (uint64_t key = 0; key < 4; key++) {
+            rig_forward(&rig, &batch, key == 3 ? 2 : key);
+            memcpy(logits[key], pass_logits(rig.pass), sizeof logits[key]);
+        }
+        assert_memory_equal(logits[2], logits[3], sizeof logits[2]);
+        assert_true(memcmp(logits[0], logits[1], sizeof logits[0]) != 0);
+        assert_true(memcmp(logits[1], logits[2], sizeof logits[0]) != 0);
+        rig.config.dropout_hidden = rig.config.dropout_attention = rig.config.dropout_classifier = 0;
+        rig_forward(&rig, &batch, 2);
+        assert_memory_equal(pass_logits(rig.pass), logits[0], sizeof logits[0]);
+        batch_close(&batch);
+        rig_close(&rig);
+    }
+}
+
+// Every site by itself changes the logits; BERT drops once in its head, RoBERTa twice.
+static void test_sites(void **state) {
+    (void)state;
+    for (enum model_kind kind = MODEL_ROBERTA; kind <= MODEL_BERT; kind++)
+        for (int site = 0; site < 3; site++) {
+            struct rig rig;
+            struct batch batch;
+            float logits[3];
+            rig_small(&rig, kind, &small);
+            assert_ok(batch_open(&batch, 100, 8, 1));
+            batch_one(&batch, 20);
+            rig.config.dropout_hidden = site == 0 ? 0.5 : 0;
+            rig.config.dropout_attention = site == 1 ? 0.5 : 0;
+            rig.config.dropout_classifier = site == 2 ? 0.5 : 0;
+            rig_forward(&rig, &batch, 0);
+            memcpy(logits, pass_logits(rig.pass), sizeof logits);
+            rig_forward(&rig, &batch, 1);
+            assert_true(memcmp(logits, pass_logits(rig.pass), sizeof logits) != 0);
+            batch_close(&batch);
+            rig_close(&rig);
+        }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_refused),     cmocka_unit_test(test_options),
+                                       cmocka_unit_test(test_full_length), cmocka_unit_test(test_unlabelled),
+                                       cmocka_unit_test(test_dropout),     cmocka_unit_test(test_sites)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
