@@ -33,8 +33,7 @@ const char *status_message(void);
 
 #ifdef __clang_analyzer__
 // clang's analyser looks at one source at a time: tell it that a status is handed back as it was given.
-static inline enum status status_same(enum status status)
-{
+static inline enum status status_same(enum status status) {
     return status;
 }
 #define status_set(status, ...) ((void)(status_set)(status, __VA_ARGS__), status_same(status))
