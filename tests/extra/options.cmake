@@ -1,0 +1,12 @@
+# SPDX-License-Identifier: Apache-2.0
+# tests_sanitized: what ./check runs in the asan build, all unit tests and fuzz targets.
+set(sanitized)
+foreach(file IN LISTS units)
+  get_filename_component(name ${file} NAME_WE)
+  list(APPEND sanitized test_${name})
+endforeach()
+foreach(file IN LISTS fuzzers)
+  get_filename_component(name ${file} NAME_WE)
+  list(APPEND sanitized ${name})
+endforeach()
+add_custom_target(tests_sanitized DEPENDS ${sanitized})
