@@ -129,6 +129,12 @@ static void test_all_gather(void) {
     for (int r = 0; r < comm->world; r++)
         CHECK(all[3 * r] == r && all[3 * r + 1] == 2 * r && all[3 * r + 2] == -r);
     free(all);
+    char bytes[5003], *longer = malloc((size_t)comm->world * sizeof bytes);
+    memset(bytes, comm->rank + 1, sizeof bytes);
+    OK(comm_all_gather(comm, bytes, longer, sizeof bytes));
+    for (size_t i = 0; i < (size_t)comm->world * sizeof bytes; i++)
+        CHECK(longer[i] == (char)(i / sizeof bytes + 1));
+    free(longer);
 }
 
 // Different sizes each way, and nothing in one direction.

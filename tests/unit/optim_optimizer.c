@@ -304,8 +304,11 @@ static void test_clip_and_warmup(void **state) {
     params_current(model.o);
     assert_memory_equal(model.weights, before, model.table.floats * sizeof(float));
     float scale = 0.5f / ((float)norm + 1e-6f);
-    for (uint64_t i = 0; i < model.table.floats; i++)
-        assert_true(model.o->exp_avg[i] == (float)(1 - 0.9) * (model.gradient[i] * scale));
+    for (uint64_t i = 0; i < model.table.floats; i++) {
+        float clipped = model.gradient[i] * scale;
+        assert_true(model.o->exp_avg[i] == (float)(1 - 0.9) * clipped);
+        assert_true(model.o->exp_avg_sq[i] == (float)(1 - 0.999) * (clipped * clipped));
+    }
     assert_near(optimizer_step(model.o, model.gradient, norm), 0.0025, 1e-15, 0);
     params_current(model.o);
     memcpy(before, model.o->exp_avg, model.table.floats * sizeof(float));
