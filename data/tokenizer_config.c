@@ -131,7 +131,8 @@ static enum status config_read(struct tokenizer *tokenizer, json_t *root, bool *
 
 enum status tokenizer_parse_config(struct tokenizer *tokenizer, const char *bytes, size_t size, bool *decoder) {
     json_t *root;
-    TRY(tokenizer_json_load(&root, bytes, size));
+    // Transformers writes 10^30 for "no limit", which is no integer for jansson; no integer is read here.
+    TRY(tokenizer_json_load(&root, bytes, size, JSON_DECODE_INT_AS_REAL));
     enum status status = config_read(tokenizer, root, decoder);
     json_decref(root);
     return status;

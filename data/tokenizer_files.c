@@ -14,9 +14,9 @@ const char *const tokenizer_file_names[TOKENIZER_FILES] = {
     "special_tokens_map.json", "added_tokens.json",
 };
 
-enum status tokenizer_json_load(json_t **out, const char *bytes, size_t size) {
+enum status tokenizer_json_load(json_t **out, const char *bytes, size_t size, size_t flags) {
     json_error_t error;
-    *out = json_loadb(bytes, size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
+    *out = json_loadb(bytes, size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | flags, &error);
     if (*out)
         return STATUS_OK;
     return status_set(STATUS_DATA, "line %d, column %d: %s", error.line, error.column,
@@ -118,7 +118,7 @@ enum status tokenizer_parse_bpe(struct tokenizer *tokenizer, const char *vocab, 
                                 size_t merges_size) {
     json_t *root;
     tokenizer->kind = TOKENIZER_BPE;
-    enum status status = tokenizer_json_load(&root, vocab, vocab_size);
+    enum status status = tokenizer_json_load(&root, vocab, vocab_size, 0);
     if (status == STATUS_OK) {
         status = tokenizer_parse_vocab_json(tokenizer, root);
         json_decref(root);
@@ -206,7 +206,7 @@ static enum status added_check(const struct tokenizer *tokenizer) {
     enum status status = STATUS_OK;
     if (!file->bytes)
         return STATUS_OK;
-    TRY(tokenizer_json_load(&root, file->bytes, file->size));
+    TRY(tokenizer_json_load(&root, file->bytes, file->size, 0));
     json_object_foreach(root, text, id) {
         if (status == STATUS_OK && tokenizer_find(tokenizer, text, strlen(text)) != json_integer_value(id))
             status = status_set(STATUS_DATA,

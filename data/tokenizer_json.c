@@ -283,7 +283,7 @@ static enum status root_read(struct tokenizer *tokenizer, json_t *root) {
 
 enum status tokenizer_parse_json(struct tokenizer *tokenizer, const char *bytes, size_t size) {
     json_t *root;
-    TRY(tokenizer_json_load(&root, bytes, size));
+    TRY(tokenizer_json_load(&root, bytes, size, 0));
     enum status status = root_read(tokenizer, root);
     json_decref(root);
     return status;
