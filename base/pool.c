@@ -316,7 +316,7 @@ static struct pool *pool_new(unsigned threads) {
 
 enum status pool_open(struct pool **out, unsigned threads) {
     *out = NULL;
-    unsigned cpus = pool_cpus();
+    unsigned cpus = pool_cpus() < POOL_THREADS_MAX ? pool_cpus() : POOL_THREADS_MAX;
     if (threads > cpus)
         log_warn("threads: %u asked for, %u used: this process may use %u CPUs of %u", threads, cpus, cpus,
                  pool_cpus_host());

@@ -9,6 +9,7 @@
 
 #include <stddef.h>
 
+// No pool has more.
 #define POOL_THREADS_MAX 1024
 
 struct pool;

@@ -211,6 +211,25 @@ static void test_failed_stays_failed(void **state) {
     free(large);
 }
 
+// A file that a library made under a temporary name.
+static void test_adopt(void **state) {
+    (void)state;
+    char *temporary = path_join(folder, "made");
+    assert_status(file_adopt(target, temporary), STATUS_IO); // missing
+    assert_ok(file_replace(temporary, "made", 4));
+    for (int step = 0; step < 2; step++) {
+        fault_set(step, EIO);
+        assert_status(file_adopt(target, temporary), STATUS_IO);
+        assert_names(folder, "made");
+    }
+    fault_set(-1, 0);
+    assert_ok(file_adopt(target, temporary));
+    assert_string_equal(fault.calls, "srS");
+    assert_names(folder, "target.json");
+    assert_content(target, "made");
+    free(temporary);
+}
+
 // All sizes around the buffer's, with writes that take only a part.
 static void test_sizes(void **state) {
     (void)state;
@@ -399,6 +418,7 @@ int main(void) {
         FILE_TEST(test_commit_order),
         FILE_TEST(test_every_step_fails),
         FILE_TEST(test_failed_stays_failed),
+        FILE_TEST(test_adopt),
         FILE_TEST(test_sizes),
         FILE_TEST(test_begin_fails),
         FILE_TEST(test_write_all),

@@ -5,7 +5,9 @@
 #include "base/log.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <sys/socket.h>
+#include <termios.h>
 
 static int ends[2], stderr_kept;
 
@@ -88,11 +90,59 @@ static void test_closed(void **state) {
     assert_int_equal(error, EAGAIN); // the caller's errno, not the failed write's
 }
 
+static void test_progress_plain(void **state) {
+    (void)state;
+    log_setup(LOG_INFO, 0, 1);
+    assert_logged(log_progress("step %d", 3), "finetuned: step 3\n");
+    assert_logged(log_info("done"), "finetuned: done\n");
+    log_setup(LOG_WARN, 0, 1);
+    assert_logged(log_progress("step"), "");
+    log_setup(LOG_INFO, 1, 2);
+    assert_logged(log_progress("step"), "");
+}
+
+// On a terminal a progress line stands until the next line, which wipes it out.
+static void test_progress_terminal(void **state) {
+    (void)state;
+    int master = posix_openpt(O_RDWR | O_NOCTTY);
+    if (master < 0 || grantpt(master) != 0 || unlockpt(master) != 0) {
+        fprintf(stderr, "SKIPPED: %s: no pseudo-terminal here\n", __func__);
+        skip();
+    }
+    int slave = open(ptsname(master), O_RDWR | O_NOCTTY);
+    assert_true(slave >= 0);
+    struct termios raw;
+    tcgetattr(slave, &raw);
+    cfmakeraw(&raw);
+    tcsetattr(slave, TCSANOW, &raw);
+    log_setup(LOG_INFO, 0, 1);
+    int kept = dup(STDERR_FILENO);
+    dup2(slave, STDERR_FILENO);
+    log_progress("step 1");
+    log_progress("step 2");
+    log_info("done");
+    log_info("more");
+    dup2(kept, STDERR_FILENO);
+    static const char wanted[] =
+        "finetuned: step 1\r\x1b[2Kfinetuned: step 2\r\x1b[2Kfinetuned: done\nfinetuned: more\n";
+    char got[sizeof wanted] = {0};
+    size_t size = 0;
+    while (size < sizeof wanted - 1) {
+        ssize_t n = read(master, got + size, sizeof wanted - 1 - size);
+        assert_true(n > 0);
+        size += (size_t)n;
+    }
+    assert_string_equal(got, wanted);
+    close(kept), close(slave), close(master);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_levels),
         cmocka_unit_test(test_ranks),
         cmocka_unit_test(test_one_line),
+        cmocka_unit_test(test_progress_plain),
+        cmocka_unit_test(test_progress_terminal),
         cmocka_unit_test(test_closed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
