@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The thread pool: pinned inside the process's mask, spins briefly, then parks. Work is cut into tasks by shape, never by
-// the number of threads, so that results do not depend on it. Every thread flushes denormals (FTZ and DAZ), the caller's
-// thread included (pool_flush_denormals is called for it in pool_open).
+// The thread pool: pinned inside the process's mask, spins briefly, then parks. Work is cut into tasks by shape, never
+// by the number of threads, so that results do not depend on it. Every thread flushes denormals (FTZ and DAZ), the
+// caller's thread included (pool_flush_denormals is called for it in pool_open).
 #ifndef FINETUNED_BASE_POOL_H
 #define FINETUNED_BASE_POOL_H
 
@@ -14,8 +14,8 @@
 
 struct pool;
 
-// `threads` 0: as many as the process's CPU mask has. More than the mask has are not made: the number is lowered (said in
-// the log). The calling thread is one of them.
+// `threads` 0: as many as the process's CPU mask has. More than the mask has are not made: the number is lowered (said
+// in the log). The calling thread is one of them.
 enum status pool_open(struct pool **out, unsigned threads);
 void pool_close(struct pool *pool);
 unsigned pool_threads(const struct pool *pool);
