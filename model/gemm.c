@@ -7,10 +7,13 @@
 #include "base/param.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define TILE PARAM_TILE
 #define ROWS_A_TASK 224        // sixteen passes of the 14-row micro-kernel: their x stays in L2 at K = 768
 #define WORK_A_TASK (1u << 17) // multiply-adds; fewer are not worth a hand-over
+
+#define SCRATCH (1u << 18) // floats a thread at least: half of a usual L2
 
 struct gemm {
     struct pool *pool;
@@ -34,6 +37,8 @@ enum status gemm_open(struct gemm **out, struct pool *pool, const struct ops *op
     gemm->pool = pool;
     gemm->ops = ops;
     gemm->scratch = ceil_div(max_n, TILE) * TILE * TILE;
+    if (gemm->scratch < SCRATCH)
+        gemm->scratch = SCRATCH;
     enum status status = arena_init(&gemm->arena, pool_threads(pool) * gemm->scratch * sizeof(float), false);
     if (status != STATUS_OK) {
         free(gemm);
@@ -109,24 +114,13 @@ void gemm_forward(struct gemm *gemm, float *y, size_t ldy, const float *x, size_
     pool_run(gemm->pool, forward_task, &p, product_cut(&p, ceil_div(n, TILE), k));
 }
 
-// panel [N][32] = columns [k0, k0 + 32) of W, from tiles [ceil(N/32)][K][32]; columns behind K are 0.
-static void panel_transpose(float *panel, const float *tiles, size_t n, size_t k, size_t k0) {
-    const size_t columns = least(TILE, k - k0);
-    for (size_t n0 = 0; n0 < n; n0 += TILE, tiles += k * TILE, panel += TILE * TILE) {
-        const size_t rows = least(TILE, n - n0);
-        for (size_t i = 0; i < rows; i++)
-            for (size_t j = 0; j < TILE; j++)
-                panel[i * TILE + j] = j < columns ? tiles[(k0 + j) * TILE + i] : 0.0f;
-    }
-}
-
 static void input_task(void *context, size_t task, unsigned thread) {
     const struct product *p = context;
     float *panel = gemm_scratch(p->gemm, thread);
     size_t m0, m1, b0, b1;
     product_task(p, task, ceil_div(p->k, TILE), &m0, &m1, &b0, &b1);
     for (size_t b = b0; b < b1; b++) {
-        panel_transpose(panel, p->tiles, p->n, p->k, b * TILE);
+        p->gemm->ops->gemm_transpose(panel, p->tiles, p->n, p->k, b * TILE);
         p->gemm->ops->gemm_tile(p->y + m0 * p->ldy + b * TILE, p->ldy, p->dy + m0 * p->ldx, p->ldx, panel, NULL,
                                 m1 - m0, p->n, least(TILE, p->k - b * TILE), p->accumulate);
     }
@@ -141,20 +135,73 @@ void gemm_input(struct gemm *gemm, float *dx, size_t ldx, const float *dy, size_
     pool_run(gemm->pool, input_task, &p, product_cut(&p, ceil_div(k, TILE), n));
 }
 
-#define DEPTH_A_TASK 192 // columns of x whose rows stay in cache while a run of blocks is made
+// --- Weight gradient: a task is a range of K by a run of column blocks. Its columns of x are copied together first,
+// and so is every block's dy: rows of the tensors lie pages apart, and each would be read from its own page again and
+// again.
+
+#define DEPTH_A_TASK 196 // columns of x: fourteen runs of the micro-kernel
+#define BLOCKS_A_TASK 6  // the copy of x is used so often
+#define LINE 16          // floats
+
+// Floats between rows of the copy: an odd number of cache lines, so that a column spreads over all sets of the cache.
+static size_t copy_stride(size_t depth) {
+    return (ceil_div(depth, LINE) | 1) * LINE;
+}
+
+static void rows_copy(float *to, size_t ld_to, const float *from, size_t ld_from, size_t rows, size_t columns) {
+    if (columns == TILE) { // of known size: no call a row
+        for (size_t r = 0; r < rows; r++)
+            memcpy(to + r * ld_to, from + r * ld_from, TILE * sizeof(float));
+        return;
+    }
+    for (size_t r = 0; r < rows; r++)
+        memcpy(to + r * ld_to, from + r * ld_from, columns * sizeof(float));
+}
+
+struct weight_cut {
+    struct product p;
+    size_t depth, cuts; // of K: columns of a task, number of ranges
+    size_t stride;      // of the copy of x
+};
 
 static void weight_task(void *context, size_t task, unsigned thread) {
-    const struct product *p = context;
+    const struct weight_cut *w = context;
+    const struct product *p = &w->p;
+    const size_t k0 = task % w->cuts * w->depth, depth = least(w->depth, p->k - k0);
+    const size_t b0 = task / w->cuts * BLOCKS_A_TASK, b1 = least(b0 + BLOCKS_A_TASK, ceil_div(p->n, TILE));
+    float *dy = gemm_scratch(p->gemm, thread), *x = dy + p->m * TILE;
+    rows_copy(x, w->stride, p->x + k0, p->ldx, p->m, depth);
+    for (size_t b = b0; b < b1; b++) {
+        const size_t columns = least(TILE, p->n - b * TILE);
+        rows_copy(dy, TILE, p->dy + b * TILE, p->ldy, p->m, columns);
+        p->gemm->ops->gemm_weight_tile(p->y + (b * p->k + k0) * TILE, dy, TILE, x, w->stride, p->offsets, p->parts, 0,
+                                       depth, columns);
+    }
+}
+
+// More rows than the scratch holds: without copies.
+static void weight_task_in_place(void *context, size_t task, unsigned thread) {
+    const struct weight_cut *w = context;
+    const struct product *p = &w->p;
     (void)thread;
-    const size_t cuts = ceil_div(p->k, DEPTH_A_TASK), k0 = task % cuts * DEPTH_A_TASK;
-    const size_t k1 = least(k0 + DEPTH_A_TASK, p->k), b = task / cuts;
+    const size_t k0 = task % w->cuts * w->depth, b = task / w->cuts;
     p->gemm->ops->gemm_weight_tile(p->y + b * p->k * TILE, p->dy + b * TILE, p->ldy, p->x, p->ldx, p->offsets, p->parts,
-                                   k0, k1, least(TILE, p->n - b * TILE));
+                                   k0, least(k0 + w->depth, p->k), least(TILE, p->n - b * TILE));
 }
 
 void gemm_weight(struct gemm *gemm, float *dtiles, const float *dy, size_t ldy, const float *x, size_t ldx,
                  const uint32_t *offsets, uint32_t parts, size_t n, size_t k) {
-    struct product p = {.gemm = gemm, .y = dtiles, .dy = dy, .ldy = ldy, .x = x, .ldx = ldx};
-    p.offsets = offsets, p.parts = parts, p.n = n, p.k = k;
-    pool_run(gemm->pool, weight_task, &p, ceil_div(n, TILE) * ceil_div(k, DEPTH_A_TASK));
+    struct weight_cut w = {.p = {.gemm = gemm, .y = dtiles, .dy = dy, .ldy = ldy, .x = x, .ldx = ldx}};
+    w.p.offsets = offsets, w.p.parts = parts, w.p.m = offsets[parts], w.p.n = n, w.p.k = k;
+    const size_t blocks = ceil_div(n, TILE);
+    w.depth = least(DEPTH_A_TASK, k);
+    while (w.depth > LINE && w.p.m * (TILE + copy_stride(w.depth)) > gemm->scratch)
+        w.depth /= 2;
+    w.cuts = ceil_div(k, w.depth);
+    w.depth = ceil_div(k, w.cuts);
+    w.stride = copy_stride(w.depth);
+    if (w.p.m * (TILE + w.stride) <= gemm->scratch)
+        pool_run(gemm->pool, weight_task, &w, w.cuts * ceil_div(blocks, BLOCKS_A_TASK));
+    else
+        pool_run(gemm->pool, weight_task_in_place, &w, w.cuts * blocks);
 }
