@@ -98,7 +98,7 @@ static herr_t attribute_put(hid_t id, hid_t type, const struct attribute *attrib
     return -1;
 }
 
-enum status attributes_write(hid_t group, const struct trainer_state *state, const char *path) {
+enum status attributes_write(hid_t group, const struct trainer_state *state) {
     hid_t space = H5Screate(H5S_SCALAR);
     enum status status = STATUS_OK;
     for (size_t i = 0; i < ATTRIBUTES && status == STATUS_OK; i++) {
@@ -106,9 +106,9 @@ enum status attributes_write(hid_t group, const struct trainer_state *state, con
         hid_t type = attribute_file_type(attribute);
         hid_t id = H5Acreate2(group, attribute->name, type, space, H5P_DEFAULT, H5P_DEFAULT);
         if (id < 0 || attribute_put(id, type, attribute, (const char *)state + attribute->at) < 0)
-            status = h5_error(STATUS_IO, "write %s: attribute /trainer@%s", path, attribute->name);
+            status = h5_error(STATUS_SYSTEM, "checkpoint: attribute /trainer@%s", attribute->name);
         if (id >= 0 && H5Aclose(id) < 0 && status == STATUS_OK)
-            status = h5_error(STATUS_IO, "write %s: attribute /trainer@%s", path, attribute->name);
+            status = h5_error(STATUS_SYSTEM, "checkpoint: attribute /trainer@%s", attribute->name);
         if (type >= 0)
             H5Tclose(type);
     }

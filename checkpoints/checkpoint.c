@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Saving: rank 0 makes the file, every rank writes its pieces, rank 0 commits. Each phase ends in agreement.
+// Saving: rank 0 lays the file out, every rank writes its pieces, rank 0 commits. Each phase ends in agreement.
 #include "checkpoints/checkpoint.h"
 
 #include "base/file.h"
@@ -7,6 +7,7 @@
 #include "checkpoints/commit.h"
 #include "checkpoints/layout.h"
 #include "checkpoints/pieces.h"
+#include "checkpoints/rest.h"
 #include "checkpoints/steps.h"
 
 #include <errno.h>
@@ -32,6 +33,8 @@ struct save {
     char *folder, *file; // <dir>/.tmp-step-…, its checkpoint.h5
     uint64_t *offsets;   // of the datasets
     struct pieces pieces;
+    struct store store; // rank 0, as is `rest`
+    struct rest rest;
     bool made; // rank 0: the folder is there
 };
 
@@ -88,18 +91,13 @@ static enum status save_space(const struct save *save) {
 
 // Takes the blocks now, so that no rank finds the disk full half-way. File systems that can't do it find out as they
 // write.
-static enum status save_reserve(const struct save *save) {
-    struct stat info;
-    enum status status = STATUS_OK;
-    int fd = open(save->file, O_WRONLY | O_CLOEXEC);
-    if (fd < 0)
-        return status_errno(STATUS_IO, "open %s", save->file);
-    if (fstat(fd, &info) != 0)
-        status = status_errno(STATUS_IO, "stat %s", save->file);
-    else if (fallocate(fd, 0, 0, info.st_size) != 0 && errno != EOPNOTSUPP && errno != ENOSYS && errno != EINVAL)
-        status = status_errno(STATUS_IO, "allocate %jd bytes for %s", (intmax_t)info.st_size, save->file);
-    close(fd);
-    return status;
+static enum status save_reserve(const struct save *save, int fd) {
+    off_t size = (off_t)save->rest.size;
+    if (fallocate(fd, 0, 0, size) == 0)
+        return STATUS_OK;
+    if (errno != EOPNOTSUPP && errno != ENOSYS && errno != EINVAL)
+        return status_errno(STATUS_IO, "allocate %jd bytes for %s", (intmax_t)size, save->file);
+    return ftruncate(fd, size) == 0 ? STATUS_OK : status_errno(STATUS_IO, "truncate %s", save->file);
 }
 
 static enum status save_create(struct save *save) {
@@ -108,8 +106,22 @@ static enum status save_create(struct save *save) {
     if (mkdir(save->folder, 0777) != 0)
         return status_errno(STATUS_IO, "create folder %s", save->folder);
     save->made = true;
-    TRY(layout_create(save->offsets, save->file, save->table, save->state));
-    return save_reserve(save);
+    return layout_create(save->offsets, &save->store, save->table, save->state);
+}
+
+// The others open the file after it was closed here: that is what NFS needs to show it to them.
+static enum status save_create_file(struct save *save) {
+    TRY(rest_plan(&save->rest, &save->store, &save->pieces));
+    int fd = open(save->file, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return status_errno(STATUS_IO, "create %s", save->file);
+    enum status status = save_reserve(save, fd);
+    if (status == STATUS_OK)
+        status = rest_write(&save->rest, &save->store, fd, save->file);
+    if (close(fd) != 0 && status == STATUS_OK)
+        status = status_errno(STATUS_IO, "close %s", save->file);
+    store_release(&save->store);
+    return status;
 }
 
 static enum status save_layout(struct save *save) {
@@ -117,6 +129,8 @@ static enum status save_layout(struct save *save) {
     TRY(comm_agree(save->comm, status));
     TRY(comm_broadcast(save->comm, save->offsets, LAYOUT_GROUPS * save->table->n * sizeof *save->offsets, 0));
     status = pieces_plan(&save->pieces, save->table, save->offsets, save->comm->world);
+    if (status == STATUS_OK && save->comm->rank == 0)
+        status = save_error(save, save_create_file(save));
     return comm_agree(save->comm, status);
 }
 
@@ -145,7 +159,7 @@ static enum status save_write(struct save *save) {
 static enum status save_commit(struct save *save) {
     enum status status = STATUS_OK;
     if (save->comm->rank == 0) {
-        status = commit_folder(save->folder, save->dir, save->table, &save->pieces, save->state);
+        status = commit_folder(save->folder, save->dir, save->table, &save->pieces, &save->rest, save->state);
         if (status == STATUS_OK)
             commit_tidy(save->dir, save->state);
     }
@@ -191,6 +205,8 @@ enum status checkpoint_save(struct checkpoint_saved *out, struct comm *comm, con
     if (status != STATUS_OK && save.made)
         save_discard(&save, status);
     pieces_release(&save.pieces);
+    store_release(&save.store);
+    rest_release(&save.rest);
     free(save.offsets);
     free(save.file);
     free(save.folder);

@@ -2,7 +2,6 @@
 #include "checkpoints/commit.h"
 
 #include "base/file.h"
-#include "base/hash.h"
 #include "base/log.h"
 #include "checkpoints/layout.h"
 #include "checkpoints/manifest.h"
@@ -21,10 +20,10 @@
 // ---- the manifest of what was written
 
 static enum status commit_datasets(struct manifest *manifest, const struct param_table *table,
-                                   const struct pieces *pieces) {
+                                   const struct pieces *pieces, size_t n_rest) {
     manifest->n_datasets = LAYOUT_GROUPS * table->n;
     manifest->datasets = calloc(manifest->n_datasets + 1, sizeof *manifest->datasets);
-    manifest->pieces = calloc(pieces->n + manifest->n_datasets + 1, sizeof *manifest->pieces);
+    manifest->pieces = calloc(pieces->n + n_rest + 1, sizeof *manifest->pieces);
     if (!manifest->datasets || !manifest->pieces) {
         manifest->n_datasets = 0;
         return status_set(STATUS_SYSTEM, "checkpoint: no memory for the manifest of %zu pieces", pieces->n);
@@ -52,57 +51,12 @@ static int commit_piece_order(const void *a, const void *b) {
     return x->offset < y->offset ? -1 : x->offset > y->offset;
 }
 
-static enum status commit_hash_rest(uint64_t *hash, int fd, uint64_t offset, uint64_t size, const char *file) {
-    if (size > MANIFEST_PIECE_MAX)
-        return status_set(STATUS_SYSTEM, "checkpoint %s: %" PRIu64 " bytes between two datasets", file, size);
-    char *bytes = malloc(size);
-    enum status status = bytes ? STATUS_OK : status_set(STATUS_SYSTEM, "checkpoint %s: no memory", file);
-    for (uint64_t done = 0; done < size && status == STATUS_OK;) {
-        ssize_t n = pread(fd, bytes + done, size - done, (off_t)(offset + done));
-        if (n > 0)
-            done += (uint64_t)n;
-        else if (n == 0 || errno != EINTR)
-            status = status_errno(STATUS_IO, "read %s", file);
-    }
-    if (status == STATUS_OK)
-        *hash = hash64(bytes, size);
-    free(bytes);
-    return status;
-}
-
-// HDF5's own bytes: whatever lies before, between and behind the datasets' pieces.
-static enum status commit_rest(struct manifest *manifest, int fd, const char *file) {
-    size_t n = manifest->n_pieces;
-    uint64_t at = 0;
-    qsort(manifest->pieces, n, sizeof *manifest->pieces, commit_piece_order);
-    for (size_t i = 0; i <= n; i++) {
-        uint64_t next = i < n ? manifest->pieces[i].offset : manifest->size;
-        if (next < at)
-            return status_set(STATUS_SYSTEM, "checkpoint %s: datasets overlap at byte %" PRIu64, file, next);
-        if (next > at) { // a gap comes before a dataset's first piece only, or last: there is room for it
-            uint64_t hash = 0;
-            TRY(commit_hash_rest(&hash, fd, at, next - at, file));
-            manifest->pieces[manifest->n_pieces++] = (struct manifest_piece){at, next - at, hash, MANIFEST_REST};
-        }
-        at = i < n ? next + manifest->pieces[i].size : next;
-    }
+// All pieces, the tensors' and HDF5's own, in the file's order.
+static void commit_rest(struct manifest *manifest, const struct rest *rest) {
+    memcpy(manifest->pieces + manifest->n_pieces, rest->at, rest->n * sizeof *rest->at);
+    manifest->n_pieces += rest->n;
+    manifest->size = rest->size;
     qsort(manifest->pieces, manifest->n_pieces, sizeof *manifest->pieces, commit_piece_order);
-    return STATUS_OK;
-}
-
-static enum status commit_rest_of(struct manifest *manifest, const char *file) {
-    struct stat info;
-    int fd = open(file, O_RDONLY | O_CLOEXEC);
-    if (fd < 0 || fstat(fd, &info) != 0) {
-        enum status status = status_errno(STATUS_IO, "open %s", file);
-        if (fd >= 0)
-            close(fd);
-        return status;
-    }
-    manifest->size = (uint64_t)info.st_size;
-    enum status status = commit_rest(manifest, fd, file);
-    close(fd);
-    return status;
 }
 
 // The newest older checkpoint of this folder: what this one goes on from.
@@ -134,21 +88,18 @@ static enum status commit_manifest_write(const struct manifest *manifest, const 
 }
 
 static enum status commit_manifest(const char *folder, const char *dir, const struct param_table *table,
-                                   const struct pieces *pieces, const struct trainer_state *state) {
+                                   const struct pieces *pieces, const struct rest *rest,
+                                   const struct trainer_state *state) {
     struct manifest manifest = {.step = state->step};
     memcpy(manifest.run_id, state->run_id, sizeof manifest.run_id);
     manifest.run_id[sizeof manifest.run_id - 1] = '\0';
-    char *file = path_join(folder, MANIFEST_FILE);
-    enum status status = file ? commit_datasets(&manifest, table, pieces)
-                              : status_set(STATUS_SYSTEM, "checkpoint %s: no memory", folder);
-    if (status == STATUS_OK)
-        status = commit_rest_of(&manifest, file);
+    enum status status = commit_datasets(&manifest, table, pieces, rest->n);
     if (status == STATUS_OK) {
+        commit_rest(&manifest, rest);
         commit_parent(&manifest, dir);
         status = commit_manifest_write(&manifest, folder);
     }
     manifest_release(&manifest);
-    free(file);
     return status;
 }
 
@@ -208,8 +159,8 @@ static enum status commit_rename(const char *folder, const char *path, const str
 }
 
 enum status commit_folder(const char *folder, const struct checkpoint_dir *dir, const struct param_table *table,
-                          const struct pieces *pieces, const struct trainer_state *state) {
-    TRY(commit_manifest(folder, dir->path, table, pieces, state));
+                          const struct pieces *pieces, const struct rest *rest, const struct trainer_state *state) {
+    TRY(commit_manifest(folder, dir->path, table, pieces, rest, state));
     char *path = step_path(dir->path, state->step);
     enum status status =
         path ? commit_rename(folder, path, dir, state) : status_set(STATUS_SYSTEM, "checkpoint %s: no memory", folder);

@@ -17,13 +17,6 @@ char *layout_name(const struct param_table *table, size_t d) {
 
 // ---- creating
 
-static hid_t layout_access(void) {
-    hid_t access = H5Pcreate(H5P_FILE_ACCESS);
-    H5Pset_alignment(access, LAYOUT_ALIGN_FROM, LAYOUT_ALIGN);
-    H5Pset_fclose_degree(access, H5F_CLOSE_STRONG);
-    return access;
-}
-
 // Space allocated at once, nothing written into it, no times: the ranks write the data themselves.
 static hid_t layout_creation(void) {
     hid_t creation = H5Pcreate(H5P_DATASET_CREATE);
@@ -34,32 +27,30 @@ static hid_t layout_creation(void) {
     return creation;
 }
 
-static enum status layout_create_dataset(uint64_t *offset, hid_t group, hid_t creation, const struct param *param,
-                                         const char *path) {
+static enum status layout_create_dataset(uint64_t *offset, hid_t group, hid_t creation, const struct param *param) {
     hsize_t shape[2] = {param->shape[0], param->shape[1]};
     hid_t space = H5Screate_simple((int)param->rank, shape, NULL);
     hid_t id = H5Dcreate2(group, param->name, H5T_IEEE_F32LE, space, H5P_DEFAULT, creation, H5P_DEFAULT);
     enum status status = STATUS_OK;
     haddr_t at = id >= 0 ? H5Dget_offset(id) : HADDR_UNDEF;
     if (at == HADDR_UNDEF)
-        status = h5_error(STATUS_IO, "write %s: dataset %s", path, param->name);
+        status = h5_error(STATUS_SYSTEM, "checkpoint: dataset %s", param->name);
     *offset = (uint64_t)at;
     if (id >= 0 && H5Dclose(id) < 0 && status == STATUS_OK)
-        status = h5_error(STATUS_IO, "write %s: dataset %s", path, param->name);
+        status = h5_error(STATUS_SYSTEM, "checkpoint: dataset %s", param->name);
     H5Sclose(space);
     return status;
 }
 
-static enum status layout_create_datasets(uint64_t *offsets, hid_t file, const struct param_table *table,
-                                          const char *path) {
+static enum status layout_create_datasets(uint64_t *offsets, hid_t file, const struct param_table *table) {
     hid_t creation = layout_creation();
     enum status status = STATUS_OK;
     for (size_t g = 0; g < LAYOUT_GROUPS && status == STATUS_OK; g++) {
         hid_t group = H5Gcreate2(file, layout_groups[g], H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
         if (group < 0)
-            status = h5_error(STATUS_IO, "write %s: group %s", path, layout_groups[g]);
+            status = h5_error(STATUS_SYSTEM, "checkpoint: group %s", layout_groups[g]);
         for (size_t i = 0; i < table->n && status == STATUS_OK; i++)
-            status = layout_create_dataset(&offsets[g * table->n + i], group, creation, &table->at[i], path);
+            status = layout_create_dataset(&offsets[g * table->n + i], group, creation, &table->at[i]);
         if (group >= 0)
             H5Gclose(group);
     }
@@ -67,36 +58,39 @@ static enum status layout_create_datasets(uint64_t *offsets, hid_t file, const s
     return status;
 }
 
-static enum status layout_create_group(hid_t *out, hid_t file, const char *name, const char *path) {
+static enum status layout_create_group(hid_t *out, hid_t file, const char *name) {
     *out = H5Gcreate2(file, name, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
-    return *out < 0 ? h5_error(STATUS_IO, "write %s: group %s", path, name) : STATUS_OK;
+    return *out < 0 ? h5_error(STATUS_SYSTEM, "checkpoint: group %s", name) : STATUS_OK;
 }
 
 static enum status layout_create_all(uint64_t *offsets, hid_t file, const struct param_table *table,
-                                     const struct trainer_state *state, const char *path) {
+                                     const struct trainer_state *state) {
     hid_t group;
-    TRY(layout_create_group(&group, file, "/trainer", path));
-    enum status status = attributes_write(group, state, path);
+    TRY(layout_create_group(&group, file, "/trainer"));
+    enum status status = attributes_write(group, state);
     H5Gclose(group);
     TRY(status);
-    TRY(layout_create_group(&group, file, "/optimizer", path));
+    TRY(layout_create_group(&group, file, "/optimizer"));
     H5Gclose(group);
-    return layout_create_datasets(offsets, file, table, path);
+    return layout_create_datasets(offsets, file, table);
 }
 
-enum status layout_create(uint64_t *offsets, const char *path, const struct param_table *table,
+enum status layout_create(uint64_t *offsets, struct store *store, const struct param_table *table,
                           const struct trainer_state *state) {
     h5_start();
-    hid_t access = layout_access();
-    hid_t file = H5Fcreate(path, H5F_ACC_EXCL, H5P_DEFAULT, access);
     enum status status = STATUS_OK;
+    hid_t access = store_access(store);
+    H5Pset_alignment(access, LAYOUT_ALIGN_FROM, LAYOUT_ALIGN);
+    H5Pset_meta_block_size(access, LAYOUT_META);
+    hid_t file = H5Fcreate(MANIFEST_FILE, H5F_ACC_TRUNC, H5P_DEFAULT, access);
     if (file < 0)
-        status = h5_error(STATUS_IO, "create %s", path);
+        status = h5_error(STATUS_SYSTEM, "create " MANIFEST_FILE " in memory");
     else
-        status = layout_create_all(offsets, file, table, state, path);
+        status = layout_create_all(offsets, file, table, state);
     if (file >= 0 && H5Fclose(file) < 0 && status == STATUS_OK)
-        status = h5_error(STATUS_IO, "write %s", path);
-    H5Pclose(access);
+        status = h5_error(STATUS_SYSTEM, "close " MANIFEST_FILE " in memory");
+    if (access >= 0)
+        H5Pclose(access);
     return status;
 }
 
@@ -278,7 +272,8 @@ static enum status layout_check_file(struct trainer_state *state, hid_t file, co
 
 static enum status layout_open(hid_t *out, const char *path) {
     h5_start();
-    hid_t access = layout_access();
+    hid_t access = H5Pcreate(H5P_FILE_ACCESS);
+    H5Pset_fclose_degree(access, H5F_CLOSE_STRONG);
     *out = H5Fopen(path, H5F_ACC_RDONLY, access);
     enum status status = *out < 0 ? h5_error(STATUS_DATA, "open %s", path) : STATUS_OK;
     H5Pclose(access);

@@ -266,18 +266,23 @@ static void manifest_add_dataset(struct text *text, const struct manifest *manif
     text_puts(text, "]}");
 }
 
+// In the order of the datasets, not of the file, where small ones lie apart.
 static void manifest_add_datasets(struct text *text, const struct manifest *manifest) {
-    const char *comma = "";
+    size_t *first = calloc(manifest->n_datasets + 1, sizeof *first);
+    if (!first) {
+        text->failed = true;
+        return;
+    }
+    for (size_t i = manifest->n_pieces; i-- > 0;)
+        if (manifest->pieces[i].dataset != MANIFEST_REST)
+            first[manifest->pieces[i].dataset] = i;
     text_puts(text, "\"datasets\": [\n");
-    for (size_t i = 0; i < manifest->n_pieces; i++) {
-        const struct manifest_piece *piece = &manifest->pieces[i];
-        if (piece->dataset == MANIFEST_REST || (i && piece[-1].dataset == piece->dataset))
-            continue;
-        text_puts(text, comma);
-        manifest_add_dataset(text, manifest, piece->dataset, i);
-        comma = ",\n";
+    for (size_t d = 0; d < manifest->n_datasets; d++) {
+        text_puts(text, d ? ",\n" : "");
+        manifest_add_dataset(text, manifest, d, first[d]);
     }
     text_puts(text, "\n],\n");
+    free(first);
 }
 
 static void manifest_add_rest(struct text *text, const struct manifest *manifest) {
