@@ -42,9 +42,10 @@ static void size_print(struct text *out, int64_t value) {
 
 // True for what every YAML reader takes for a string as it stands.
 static bool text_is_plain(const char *text) {
-    static const char *const words[] = {"null", "true", "false", "yes", "no", "on", "off", "y", "n", NULL};
-    if (!isalpha((unsigned char)text[0]) && text[0] != '/' && text[0] != '_' &&
-        !(text[0] == '.' && (text[1] == '/' || text[1] == '.')))
+    static const char *const words[] = {"null", "true", "false", "yes",  "no",   "on",
+                                        "off",  "y",    "n",     ".inf", ".nan", NULL};
+    bool dot = text[0] == '.' && text[1] && !isdigit((unsigned char)text[1]); // not a number
+    if (!isalpha((unsigned char)text[0]) && text[0] != '/' && text[0] != '_' && !dot)
         return false;
     for (const char *at = text; *at; at++)
         if (!((*at >= '0' && *at <= '9') || (*at >= 'a' && *at <= 'z') || (*at >= 'A' && *at <= 'Z') ||
