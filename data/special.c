@@ -105,7 +105,7 @@ static const struct special *special_at(const struct specials *specials, bool no
 }
 
 bool specials_next(const struct specials *specials, bool normalized, bool literal, const char *text, size_t begin,
-                   size_t end, size_t done, size_t *scan, struct special_match *match) {
+                   size_t end, size_t *scan, struct special_match *match) {
     size_t at = *scan;
     while (at < end) {
         const struct special *found = NULL;
@@ -122,8 +122,6 @@ bool specials_next(const struct specials *specials, bool normalized, bool litera
         *match = (struct special_match){found->id, start, stop, start, stop};
         if (found->lstrip)
             match->taken = space_before(text, begin, start);
-        if (match->taken < done)
-            match->taken = done;
         if (found->rstrip)
             match->after = space_behind(text, stop, end);
         *scan = at;

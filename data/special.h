@@ -34,7 +34,7 @@ struct specials {
 struct special_match {
     int32_t id;
     size_t begin, end;   // the string itself
-    size_t taken, after; // with the white space that it takes in
+    size_t taken, after; // with the white space that it takes in; `taken` may lie before the last match's `after`
 };
 
 void specials_release(struct specials *specials);
@@ -44,8 +44,8 @@ enum status specials_set(struct specials *specials, const struct special *specia
 const struct special *specials_find(const struct specials *specials, int32_t id);
 
 // The next match of pass `normalized` in text[begin, end): leftmost, then longest. `scan` is where to look from
-// (advanced here), `done` where the last match ended. False if there is none.
+// (advanced here). False if there is none.
 bool specials_next(const struct specials *specials, bool normalized, bool literal, const char *text, size_t begin,
-                   size_t end, size_t done, size_t *scan, struct special_match *match);
+                   size_t end, size_t *scan, struct special_match *match);
 
 #endif

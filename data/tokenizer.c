@@ -170,7 +170,7 @@ static enum status pieces_encode(const struct tokenizer *tokenizer, struct encod
         return piece_encode(tokenizer, out, text, begin, end);
     struct special_match match;
     size_t done = begin, scan = begin;
-    while (specials_next(specials, pass, literal, text, begin, end, done, &scan, &match)) {
+    while (specials_next(specials, pass, literal, text, begin, end, &scan, &match)) {
         if (done < match.taken)
             TRY(pieces_encode(tokenizer, out, text, done, match.taken, literal, pass + 1));
         TRY(encoding_push(out, match.id, (uint32_t)match.begin, (uint32_t)match.end));
