@@ -8,7 +8,7 @@
 
 enum attribute_kind { ATTRIBUTE_U64, ATTRIBUTE_U32, ATTRIBUTE_DOUBLE, ATTRIBUTE_TEXT, ATTRIBUTE_LONG };
 
-// `size`: bytes of the field of a short text, its NUL included.
+// TEXT: a char array of `size` bytes, its NUL included; LONG: a malloc'ed string.
 struct attribute {
     const char *name;
     enum attribute_kind kind;
@@ -53,11 +53,10 @@ static const char *attribute_long(const void *field) {
     return text ? text : "";
 }
 
-// `size` 0: of variable length.
-static hid_t attribute_string_type(size_t size) {
+// Of variable length: h5py gives those as str, fixed ones as bytes.
+static hid_t attribute_string_type(void) {
     hid_t type = H5Tcopy(H5T_C_S1);
-    if (H5Tset_size(type, size ? size : H5T_VARIABLE) < 0 || H5Tset_strpad(type, H5T_STR_NULLTERM) < 0 ||
-        H5Tset_cset(type, H5T_CSET_UTF8) < 0) {
+    if (H5Tset_size(type, H5T_VARIABLE) < 0 || H5Tset_cset(type, H5T_CSET_UTF8) < 0) {
         H5Tclose(type);
         return H5I_INVALID_HID;
     }
@@ -72,9 +71,8 @@ static hid_t attribute_file_type(const struct attribute *attribute) {
     case ATTRIBUTE_DOUBLE:
         return H5Tcopy(H5T_IEEE_F64LE);
     case ATTRIBUTE_TEXT:
-        return attribute_string_type(attribute->size);
     case ATTRIBUTE_LONG:
-        return attribute_string_type(0);
+        return attribute_string_type();
     }
     return H5I_INVALID_HID;
 }
@@ -90,7 +88,8 @@ static herr_t attribute_put(hid_t id, hid_t type, const struct attribute *attrib
     case ATTRIBUTE_DOUBLE:
         return H5Awrite(id, H5T_NATIVE_DOUBLE, field);
     case ATTRIBUTE_TEXT:
-        return H5Awrite(id, type, field);
+        text = field;
+        return H5Awrite(id, type, &text);
     case ATTRIBUTE_LONG:
         text = attribute_long(field);
         return H5Awrite(id, type, &text);
@@ -131,7 +130,6 @@ static bool attribute_is_kind(hid_t type, const struct attribute *attribute) {
     case ATTRIBUTE_DOUBLE:
         return class == H5T_FLOAT && H5Tget_size(type) <= 8;
     case ATTRIBUTE_TEXT:
-        return class == H5T_STRING && H5Tis_variable_str(type) == 0 && H5Tget_size(type) <= attribute->size;
     case ATTRIBUTE_LONG:
         return class == H5T_STRING && H5Tis_variable_str(type) > 0;
     }
@@ -153,18 +151,23 @@ static enum status attribute_take_integer(void *field, hid_t id, const struct at
     return STATUS_OK;
 }
 
-static enum status attribute_take_long(void *field, hid_t id, hid_t type, const struct attribute *attribute,
+// A short text into its field, a long one into memory of its own.
+static enum status attribute_take_text(void *field, hid_t id, hid_t type, const struct attribute *attribute,
                                        const char *path) {
-    char *text = NULL;
+    char *text = NULL, *copy = NULL;
+    size_t room = attribute->kind == ATTRIBUTE_TEXT ? attribute->size : ATTRIBUTES_TEXT_MAX;
     if (H5Aread(id, type, &text) < 0)
         return attribute_bad(path, attribute, "can't be read");
-    size_t size = text ? strnlen(text, ATTRIBUTES_TEXT_MAX) : 0;
-    char *copy = size < ATTRIBUTES_TEXT_MAX ? strndup(text ? text : "", size) : NULL;
+    size_t size = text ? strnlen(text, room) : 0;
+    bool fits = size < room;
+    if (fits && attribute->kind == ATTRIBUTE_TEXT)
+        memcpy(field, text ? text : "", size + 1);
+    else if (fits && (copy = strndup(text ? text : "", size)))
+        memcpy(field, &copy, sizeof copy);
     H5free_memory(text);
-    if (!copy)
-        return attribute_bad(path, attribute, "is too long");
-    memcpy(field, &copy, sizeof copy);
-    return STATUS_OK;
+    if (fits && attribute->kind == ATTRIBUTE_LONG && !copy)
+        return status_set(STATUS_SYSTEM, "checkpoint %s: no memory", path);
+    return fits ? STATUS_OK : attribute_bad(path, attribute, "is too long");
 }
 
 static enum status attribute_take(void *field, hid_t id, hid_t type, const struct attribute *attribute,
@@ -175,13 +178,9 @@ static enum status attribute_take(void *field, hid_t id, hid_t type, const struc
         return attribute_take_integer(field, id, attribute, path);
     case ATTRIBUTE_DOUBLE:
         return H5Aread(id, H5T_NATIVE_DOUBLE, field) < 0 ? attribute_bad(path, attribute, "can't be read") : STATUS_OK;
-    case ATTRIBUTE_TEXT: // the type's size is at most the field's
-        if (H5Aread(id, type, field) < 0)
-            return attribute_bad(path, attribute, "can't be read");
-        ((char *)field)[attribute->size - 1] = '\0';
-        return STATUS_OK;
+    case ATTRIBUTE_TEXT:
     case ATTRIBUTE_LONG:
-        return attribute_take_long(field, id, type, attribute, path);
+        return attribute_take_text(field, id, type, attribute, path);
     }
     return STATUS_ARGUMENT;
 }

@@ -10,7 +10,7 @@
 
 #define ATTRIBUTES_TEXT_MAX ((size_t)16 << 20) // bytes of `config` and of `labels`
 
-// Integers as 64-bit unsigned, best_metric as double, short texts as fixed and long ones as variable strings.
+// Integers as 64-bit unsigned, best_metric as double, texts as variable UTF-8 strings.
 enum status attributes_write(hid_t group, const struct trainer_state *state);
 
 // Every attribute must be there, a scalar of its kind and in range. A newer format: STATUS_DATA. `state` is empty on

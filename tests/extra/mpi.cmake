@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Programs of tests/mpi under mpirun, several ranks sharing this host's cores. Open MPI's "vader" is its shared memory.
+include_guard(DIRECTORY)
 find_program(FINETUNED_MPIRUN NAMES mpirun REQUIRED)
 execute_process(COMMAND id -u OUTPUT_VARIABLE user OUTPUT_STRIP_TRAILING_WHITESPACE)
 set(FINETUNED_MPIRUN_ARGUMENTS --oversubscribe --bind-to none)

@@ -149,6 +149,34 @@ static void round_trip(void **context) {
     free(saved.path);
 }
 
+// The datasets hold Hugging Face's rows: compared with the same values laid out row by row in an arena.
+static void datasets_hold_rows(void **context) {
+    struct fixture *fixture = *context;
+    struct param_table rows = {0};
+    assert_ok(save_step(fixture, 1, 0));
+    for (size_t i = 0; i < fixture->sample.table.n; i++) {
+        const struct param *param = &fixture->sample.table.at[i];
+        enum param_layout layout = param->layout == PARAM_TILES ? PARAM_ROWS : param->layout;
+        assert_ok(param_add(&rows, param->name, layout, param->shape[0], param->shape[1], false, param->bucket));
+    }
+    assert_ok(param_finish(&rows));
+    float *wanted = calloc(rows.floats, sizeof *wanted), *found = calloc(rows.floats, sizeof *found);
+    sample_fill_arena(wanted, &rows, 1 * 3 + 1);
+    hid_t file = H5Fopen(in_dir(fixture, "step-00000001/checkpoint.h5"), H5F_ACC_RDONLY, H5P_DEFAULT);
+    for (size_t i = 0; i < rows.n; i++) {
+        char name[PATH_MAX];
+        snprintf(name, sizeof name, "/optimizer/exp_avg/%s", rows.at[i].name);
+        hid_t dataset = H5Dopen2(file, name, H5P_DEFAULT);
+        assert_true(H5Dread(dataset, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, found + rows.at[i].offset) >= 0);
+        H5Dclose(dataset);
+    }
+    H5Fclose(file);
+    assert_memory_equal(found, wanted, rows.floats * sizeof *wanted);
+    free(found);
+    free(wanted);
+    param_table_release(&rows);
+}
+
 static void padding_stays_zero(void **context) {
     struct fixture *fixture = *context;
     struct checkpoint_arenas loaded;
@@ -493,6 +521,7 @@ static void describe(void **context) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(round_trip, setup, teardown),
+        cmocka_unit_test_setup_teardown(datasets_hold_rows, setup, teardown),
         cmocka_unit_test_setup_teardown(padding_stays_zero, setup, teardown),
         cmocka_unit_test_setup_teardown(small_pieces_are_rank_0s, setup, teardown),
         cmocka_unit_test_setup_teardown(every_byte_is_covered, setup, teardown),
