@@ -63,20 +63,6 @@ static enum status run_export_kind(struct trainer *t, const struct export_model 
     return status;
 }
 
-static enum status run_export(struct trainer *t) {
-    struct export_model model = run_export_model(t);
-    if (t->comm->rank != 0)
-        return STATUS_OK;
-    char *folder = path_join(t->job->out, "model");
-    enum status status =
-        folder ? run_export_model_directory(t, &model, folder) : status_set(STATUS_SYSTEM, "export: no memory");
-    free(folder);
-    if (status == STATUS_OK && t->job->export.to[JOB_EXPORT_HF])
-        status = run_export_kind(t, &model, "hf");
-    return status;
-}
-
-// Whether <out> holds all that a complete run makes.
 static bool run_has(const struct trainer *t, const char *format) {
     char *name = text_format(format, t->job->job), *path = name ? path_join(t->job->out, name) : NULL;
     bool has = path && file_exists(path);
@@ -85,29 +71,47 @@ static bool run_has(const struct trainer *t, const char *format) {
     return has;
 }
 
-static bool run_all_there(const struct trainer *t) {
-    return run_has(t, "report.json") && run_has(t, "report.md") && run_has(t, "model/model.safetensors") &&
-           run_has(t, "model/config.json") &&
-           (!t->job->export.to[JOB_EXPORT_HF] || run_has(t, "artifacts/%s-hf.tar.gz"));
+// What a run makes after training.
+enum { MAKE_REPORT = 1, MAKE_MODEL = 2, MAKE_HF = 4 };
+
+// Everything after training; of a run that was complete before, only what is missing. Rank 0 looks; all ranks take the
+// same way.
+static enum status run_missing(struct trainer *t, uint32_t *make) {
+    bool all = !t->complete;
+    *make = 0;
+    if (t->comm->rank == 0) {
+        *make |= all || !run_has(t, "report.json") || !run_has(t, "report.md") ? MAKE_REPORT : 0;
+        *make |= all || !run_has(t, "model/model.safetensors") || !run_has(t, "model/config.json") ? MAKE_MODEL : 0;
+        *make |= t->job->export.to[JOB_EXPORT_HF] && (all || !run_has(t, "artifacts/%s-hf.tar.gz")) ? MAKE_HF : 0;
+    }
+    return comm_flags(t->comm, make);
 }
 
-// Rank 0 looks; all ranks take the same way.
-static enum status run_nothing_to_do(struct trainer *t, bool *nothing) {
-    uint32_t there = t->comm->rank == 0 && t->end == TRAINER_FINISHED && run_all_there(t);
-    TRY(comm_flags(t->comm, &there));
-    *nothing = there != 0;
-    return STATUS_OK;
+static enum status run_export(struct trainer *t, uint32_t make) {
+    struct export_model model = run_export_model(t);
+    enum status status = STATUS_OK;
+    if (t->comm->rank != 0)
+        return STATUS_OK;
+    if (make & MAKE_MODEL) {
+        char *folder = path_join(t->job->out, "model");
+        status =
+            folder ? run_export_model_directory(t, &model, folder) : status_set(STATUS_SYSTEM, "export: no memory");
+        free(folder);
+    }
+    return status == STATUS_OK && (make & MAKE_HF) ? run_export_kind(t, &model, "hf") : status;
 }
 
 static enum status run_phases(struct trainer *t, const struct job *job, struct comm *comm) {
-    bool nothing;
+    uint32_t make;
     TRY(trainer_open(t, job, comm));
-    TRY(run_nothing_to_do(t, &nothing));
-    if (nothing)
-        return STATUS_OK;
     TRY(trainer_run(t));
-    TRY(trainer_finish(t));
-    TRY(comm_agree(comm, run_export(t)));
+    TRY(run_missing(t, &make));
+    if (!make)
+        return STATUS_OK;
+    TRY(trainer_best(t));
+    if (make & MAKE_REPORT)
+        TRY(trainer_finish(t));
+    TRY(comm_agree(comm, run_export(t, make)));
     return comm_agree(comm, trainer_end_event(t));
 }
 
@@ -118,24 +122,38 @@ static void run_results(const struct trainer *t) {
            t->job->out, t->job->out, t->job->checkpoints.dir);
 }
 
+static enum status run_world(const struct job *job, struct comm *comm) {
+    struct trainer *trainer = calloc(1, sizeof *trainer);
+    if (!trainer)
+        return status_set(STATUS_SYSTEM, "run: no memory");
+    enum status status = run_phases(trainer, job, comm);
+    // Said once, by one rank, and before the launcher ends the others.
+    if (status == STATUS_OK)
+        run_results(trainer);
+    else if (comm->rank == 0)
+        log_error("%s", status_message());
+    if (status != STATUS_OK)
+        trainer_fail(trainer, status);
+    trainer_close(trainer);
+    free(trainer);
+    return status;
+}
+
 static enum status run_job(const struct job *job) {
     struct comm *comm = NULL;
-    TRY(comm_open(&comm, job->comm.backend));
+    enum status status = comm_open(&comm, job->comm.backend);
+    if (status != STATUS_OK)
+        return verb_exit(status), status;
     log_setup((enum log_level)job->log.level, comm->rank, comm->world);
-    struct trainer *trainer = calloc(1, sizeof *trainer);
-    enum status status = trainer ? run_phases(trainer, job, comm) : status_set(STATUS_SYSTEM, "run: no memory");
-    if (trainer) {
-        if (status == STATUS_OK)
-            run_results(trainer);
-        fflush(stdout);
-        trainer_close(trainer);
-    }
-    free(trainer);
-    // Said once: before the launcher ends the others, and by one rank only.
-    if (status != STATUS_OK && comm->rank == 0)
-        log_error("%s", status_message());
+    status = run_world(job, comm);
     comm_close(comm);
     return status;
+}
+
+// The job file is read before there is a world; one rank's complaint is enough.
+static int run_refused(enum status status) {
+    const char *rank = getenv("OMPI_COMM_WORLD_RANK");
+    return rank && strcmp(rank, "0") != 0 ? status_exit_code(status) : verb_exit(status);
 }
 
 int verb_run(int argc, char **argv) {
@@ -147,8 +165,8 @@ int verb_run(int argc, char **argv) {
             return fputs(run_help, stdout), 0;
     enum status status = job_read(&job, file, (const char *const *)argv + first, (size_t)(argc - first), JOB_NEED_RUN);
     if (status != STATUS_OK)
-        return verb_exit(status);
+        return run_refused(status);
     status = run_job(job);
     job_free(job);
-    return status_exit_code(status);
+    return fflush(stdout) == 0 || status != STATUS_OK ? status_exit_code(status) : 74;
 }

@@ -119,7 +119,7 @@ static enum status values_check(const struct shard *shard, const char *name) {
 
 enum status shard_parse(struct shard *out, const char *name, const void *bytes, size_t size) {
     const struct header *header = bytes;
-    struct shard_layout layout;
+    struct shard_layout layout = {0};
     *out = (struct shard){0};
     if ((uintptr_t)bytes % 8 != 0)
         return status_set(STATUS_ARGUMENT, "%s: a shard's bytes start at a multiple of 8", name);

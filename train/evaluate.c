@@ -168,7 +168,7 @@ double evaluate_score(const struct trainer *t, const struct metrics *metrics, do
 enum status evaluate_event(struct trainer *t, enum source_split split, const struct metrics *metrics, double loss) {
     enum metric official = metric_official(t->job->data.task);
     log_info("eval %s: epoch %llu, step %llu: loss %.4f, %s %.4f, accuracy %.4f", split_names[split],
-             (unsigned long long)t->state.epoch, (unsigned long long)t->weights_step, loss, metric_name(official),
+             (unsigned long long)t->weights_epoch, (unsigned long long)t->weights_step, loss, metric_name(official),
              metric_value(metrics, official), metrics->accuracy);
     event_begin(&t->events, "eval");
     event_string(&t->events, "split", split_names[split]);

@@ -156,6 +156,14 @@ static enum status resume_fresh(struct trainer *t) {
     return STATUS_OK;
 }
 
+// Whether the run before went to its end: then nothing is resumed. Rank 0 knows the events.
+static enum status resume_complete(struct trainer *t) {
+    uint32_t ended = strcmp(t->previous.ended, "end") == 0 && t->previous.step == t->state.step && trainer_ended(t);
+    TRY(comm_flags(t->comm, &ended));
+    t->complete = ended != 0;
+    return STATUS_OK;
+}
+
 enum status resume_open(struct trainer *t) {
     struct checkpoint_choice choice;
     char *path = NULL;
@@ -169,7 +177,8 @@ enum status resume_open(struct trainer *t) {
         goto done;
     }
     TRY_GOTO(comm_agree(t->comm, resume_load(t, path)), done);
-    status = t->comm->rank == 0 ? resume_event(t, path, &choice) : STATUS_OK;
+    TRY_GOTO(resume_complete(t), done);
+    status = t->comm->rank == 0 && !t->complete ? resume_event(t, path, &choice) : STATUS_OK;
 done:
     checkpoint_choice_release(&choice);
     free(path);

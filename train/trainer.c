@@ -39,7 +39,7 @@ static unsigned open_threads(const struct trainer *t) {
     unsigned cpus = pool_cpus(), host = pool_cpus_host(), ranks = (unsigned)t->comm->local_world;
     if (t->job->threads)
         return (unsigned)t->job->threads;
-    if (cpus == 1 && host > 1)
+    if (cpus == 1 && host > 1 && t->comm->local_rank == 0)
         log_warn(
             "threads: rank %d may use one CPU of %u: start mpirun with --bind-to none or --map-by slot:PE=n for more",
             t->comm->rank, host);
@@ -84,8 +84,7 @@ static enum status start_event(struct trainer *t) {
     return event_end(&t->events);
 }
 
-// Whether the run is at its end, by what the state says.
-static bool trainer_ended(const struct trainer *t) {
+bool trainer_ended(const struct trainer *t) {
     const struct job *job = t->job;
     if (job->train.early_stopping && t->state.evaluations_without_gain >= (uint64_t)job->train.early_stopping)
         return true;
@@ -101,12 +100,10 @@ static enum status open_ready(struct trainer *t) {
     t->weights_epoch = t->state.epoch;
     t->peak_flops = progress_peak(t);
     t->end = trainer_ended(t) ? TRAINER_FINISHED : TRAINER_RUNNING;
-    if (t->end == TRAINER_FINISHED) {
+    if (t->complete)
         log_info("%s is already complete at step %llu: only what is missing is made", t->job->out,
                  (unsigned long long)t->state.step);
-        return STATUS_OK;
-    }
-    return start_event(t);
+    return t->complete ? STATUS_OK : start_event(t);
 }
 
 enum status trainer_open(struct trainer *t, const struct job *job, struct comm *comm) {
@@ -146,7 +143,13 @@ static enum status stop_event(struct trainer *t, const char *reason, int exit_co
     event_integer(&t->events, "exit", exit_code);
     if (t->stop_signal)
         event_string(&t->events, "signal", stop_name(t->stop_signal));
+    t->end = TRAINER_STOPPED;
     return event_end(&t->events);
+}
+
+void trainer_fail(struct trainer *t, enum status status) {
+    if (t->events.fd >= 0 && t->end != TRAINER_STOPPED && stop_event(t, "error", status_exit_code(status)) != STATUS_OK)
+        log_warn("events: the stop event could not be written");
 }
 
 static enum status boundary_skip(struct trainer *t, const struct step_result *r) {
@@ -189,7 +192,6 @@ static enum status boundary_evaluate(struct trainer *t) {
 static enum status boundary_stop(struct trainer *t) {
     TRY(save_now(t));
     TRY(stop_event(t, "signal", 75));
-    t->end = TRAINER_STOPPED;
     return status_set(STATUS_AGAIN,
                       "stopped by %s after step %llu with a checkpoint: start the same job again to go on",
                       stop_name(t->stop_signal), (unsigned long long)t->state.step);
@@ -257,10 +259,13 @@ static enum status finish_best(struct trainer *t) {
     return status;
 }
 
+enum status trainer_best(struct trainer *t) {
+    return comm_agree(t->comm, finish_best(t));
+}
+
 enum status trainer_finish(struct trainer *t) {
     struct metrics metrics;
     double loss;
-    TRY(comm_agree(t->comm, finish_best(t)));
     TRY(evaluate_split(t, SPLIT_TEST, &metrics, &loss));
     enum status status = evaluate_event(t, SPLIT_TEST, &metrics, loss);
     if (status == STATUS_OK)

@@ -63,6 +63,7 @@ struct trainer {
     double peak_flops;                     // a second, all ranks' threads, of the register-only loop
     double peak_scratch[POOL_THREADS_MAX]; // FLOPs of each thread's loop
     enum trainer_end end;
+    bool complete;                     // it had ended before this start, with its last event written
     int stop_signal;                   // agreed by all ranks
     uint64_t saved_step, saved_cursor; // of the newest checkpoint, UINT64_MAX = none
 };
@@ -76,11 +77,17 @@ void trainer_close(struct trainer *trainer);
 // diverged.
 enum status trainer_run(struct trainer *trainer);
 
-// Brings the best model's weights into trainer->arenas.weights, evaluates it on test and writes report.json and
-// report.md.
+// Brings the best model's weights into trainer->arenas.weights.
+enum status trainer_best(struct trainer *trainer);
+// Evaluates the best model on test and writes report.json and report.md.
 enum status trainer_finish(struct trainer *trainer);
+// A run that failed: its stop event, unless it has one. Leaves the thread's message as it is if the event is written.
+void trainer_fail(struct trainer *trainer, enum status status);
 // The last event.
 enum status trainer_end_event(struct trainer *trainer);
+
+// Whether the run is at its end, by what the state says.
+bool trainer_ended(const struct trainer *trainer);
 
 // Monotonic seconds.
 double trainer_clock(void);
