@@ -3,6 +3,8 @@
 
 #include "model/config.h"
 
+#include <jansson.h>
+
 #define ROBERTA                                                                                                        \
     "{\"model_type\": \"roberta\", \"num_hidden_layers\": 2, \"hidden_size\": 64, \"num_attention_heads\": 4, "        \
     "\"intermediate_size\": 128, \"vocab_size\": 600, \"max_position_embeddings\": 66"
@@ -192,6 +194,10 @@ static void test_print(void **state) {
     assert_ok(parse(&back, text));
     assert_true(labels_equal(&back.label_names, &labels));
     assert_true(back.has_labels && back.has_head_architecture);
+    json_t *root = json_loads(text, 0, NULL), *ids = json_object_get(root, "label2id");
+    for (uint32_t i = 0; i < labels.n; i++)
+        assert_int_equal(json_integer_value(json_object_get(ids, labels.names[i])), i);
+    json_decref(root);
     assert_non_null(strstr(text, "\"single_label_classification\""));
     assert_non_null(strstr(text, "\"RobertaForSequenceClassification\""));
     labels_release(&back.label_names);

@@ -2,6 +2,8 @@
 // What a pass refuses before it computes, what dropout does to it, and that its memory is as planned.
 #include "model_support.h"
 
+#include "model/pass_state.h"
+
 #define TOKENS 100
 #define TEXTS 8
 #define LENGTH 20
@@ -181,9 +183,52 @@ static void test_sites(void **state) {
         }
 }
 
+// BERT's head drops behind tanh only, RoBERTa's before dense too.
+static void test_head_sites(void **state) {
+    (void)state;
+    for (enum model_kind kind = MODEL_ROBERTA; kind <= MODEL_BERT; kind++) {
+        struct rig rig;
+        struct batch batch;
+        float tanh_of[27];
+        rig_small(&rig, kind, &small);
+        rig.config.dropout_hidden = rig.config.dropout_attention = 0;
+        assert_ok(batch_open(&batch, 100, 8, 1));
+        batch_one(&batch, 20);
+        rig_forward(&rig, &batch, 0);
+        memcpy(tanh_of, rig.pass->act.tanh, sizeof tanh_of);
+        rig_forward(&rig, &batch, 1);
+        assert_int_equal(memcmp(tanh_of, rig.pass->act.tanh, sizeof tanh_of) == 0, kind == MODEL_BERT);
+        assert_true(memcmp(tanh_of, rig.pass->act.dropped, sizeof tanh_of) != 0);
+        batch_close(&batch);
+        rig_close(&rig);
+    }
+}
+
+// The pad token's word row gets no gradient though a text holds it.
+static void test_pad_row(void **state) {
+    (void)state;
+    const int32_t ids[4] = {2, 1, 0, 9}; // RoBERTa's pad is 1, BERT's 0
+    for (enum model_kind kind = MODEL_ROBERTA; kind <= MODEL_BERT; kind++) {
+        struct rig rig;
+        struct batch batch;
+        double loss;
+        rig_small(&rig, kind, &small);
+        assert_ok(batch_open(&batch, 100, 8, 1));
+        batch_clear(&batch);
+        batch_add(&batch, ids, some_types, 4, 0, 0);
+        rig_step(&rig, &batch, 0, &loss, 1);
+        const float *words = rig.gradients + weights_param(&rig.table, 0, EMBEDDING_WORDS)->offset;
+        for (int32_t id = 0; id < 2; id++)
+            assert_int_equal(words[id * 27] == 0 && words[id * 27 + 26] == 0, id == rig.config.pad_id);
+        batch_close(&batch);
+        rig_close(&rig);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_refused),     cmocka_unit_test(test_options),
                                        cmocka_unit_test(test_full_length), cmocka_unit_test(test_unlabelled),
-                                       cmocka_unit_test(test_dropout),     cmocka_unit_test(test_sites)};
+                                       cmocka_unit_test(test_dropout),     cmocka_unit_test(test_sites),
+                                       cmocka_unit_test(test_head_sites),  cmocka_unit_test(test_pad_row)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -238,6 +238,8 @@ static void test_new_head(void **state) {
               "another shape or label count");
     base.labels = 2;
     new_check(MODEL_BERT, &(struct change){0}, &base, false, "other names");
+    base.labels = 4; // its config.json says more than its file holds
+    new_check(MODEL_BERT, &(struct change){0}, &base, false, "other names");
     new_check(MODEL_BERT, &(struct change){.skip = "classifier", .extra = "strange.weight"}, NULL, false,
               "strange.weight");
 }
