@@ -183,10 +183,8 @@ enum status checkpoint_choose(struct checkpoint_choice *out, const char *dir, co
     TRY(steps_list(&steps, dir));
     enum status status = choice_make(out, dir, &steps, resume);
     steps_release(&steps);
-    for (size_t i = 0; i < out->n_skipped; i++)
-        log_warn("checkpoint: passed over: %s", out->skipped[i].why);
-    for (size_t i = 0; i < out->n_aside; i++)
-        log_warn("checkpoint: set aside, not of the branch that this run goes on: %s", out->aside[i]);
+    for (size_t i = 0; status != STATUS_OK && i < out->n_skipped; i++)
+        log_error("checkpoint: can't be used: %s", out->skipped[i].why);
     return status;
 }
 
