@@ -28,11 +28,23 @@ enum status job_draft_set(struct job_draft *draft, size_t i, const char *text, b
     return status;
 }
 
-enum status job_draft_unknown(const char *file, const char *line, const char *key) {
-    const char *keys[OPTIONS_MAX];
+// Every key, and in a file also the sections: what stands before a key's last dot.
+static const char *job_nearest(const char *key, bool sections, char *section, size_t room) {
+    const char *names[OPTIONS_MAX] = {0};
     for (size_t i = 0; i < options_count; i++)
-        keys[i] = options[i].key;
-    const char *near = text_nearest(key, keys, options_count);
+        names[i] = options[i].key;
+    const char *near = text_nearest(key, names, options_count);
+    for (size_t i = 0; sections && !near && i < options_count; i++) {
+        const char *dot = strrchr(options[i].key, '.');
+        snprintf(section, room, "%.*s", dot ? (int)(dot - options[i].key) : 0, options[i].key);
+        near = text_nearest(key, (const char *const[]){section}, 1);
+    }
+    return near;
+}
+
+enum status job_draft_unknown(const char *file, const char *line, const char *key) {
+    char section[64];
+    const char *near = job_nearest(key, *line, section, sizeof section);
     return status_set(STATUS_USAGE, "%s%s%.80s is no known key%s%s%s; all keys: finetuned config", file, line, key,
                       near ? " (did you mean " : "", near ? near : "", near ? "?)" : "");
 }

@@ -4,6 +4,7 @@
 #include "daemon/verbs.h"
 
 #include "base/job.h"
+#include "base/text.h"
 #include "daemon/flags.h"
 
 static const char config_help[] = "usage: finetuned config [JOB.yaml] [--key value …] [--yaml | --markdown]\n\n"
@@ -19,6 +20,18 @@ struct config_arguments {
     bool yaml, markdown, help;
 };
 
+// A slip of one of our own switches would else be taken for an unknown key.
+static enum status config_slip(const char *word) {
+    static const char *const switches[] = {"--yaml", "--markdown", "--help"};
+    for (size_t i = 0; job_key(i); i++)
+        if (strncmp(word + 2, job_key(i), strcspn(word + 2, "=")) == 0)
+            return STATUS_OK;
+    const char *near = text_nearest(word, switches, sizeof switches / sizeof *switches);
+    return near ? status_set(STATUS_USAGE, "config: unknown flag %s: did you mean %s (see finetuned config --help)",
+                             word, near)
+                : STATUS_OK;
+}
+
 static enum status config_arguments(struct config_arguments *arguments, int argc, char **argv) {
     for (int i = 1; i < argc; i++) {
         const char *word = argv[i];
@@ -29,6 +42,7 @@ static enum status config_arguments(struct config_arguments *arguments, int argc
         } else if (strcmp(word, "--markdown") == 0) {
             arguments->markdown = true;
         } else if (strncmp(word, "--", 2) == 0) {
+            TRY(config_slip(word));
             arguments->options[arguments->n_options++] = word;
             if (!strchr(word, '=') && i + 1 < argc && strncmp(argv[i + 1], "--", 2) != 0)
                 arguments->options[arguments->n_options++] = argv[++i];

@@ -215,6 +215,8 @@ static void test_structure(void **state) {
     REFUSED("train:\n  lrr: 1\n", "x.yaml:2: train.lrr is no known key", "did you mean train.lr?");
     REFUSED("lr: 1\n", "x.yaml:1: lr is no known key", "did you mean train.lr?");
     REFUSED("a:\n  b: 1\n", "x.yaml:1: a is no known key");
+    REFUSED("trian: {lr: 1}\n", "x.yaml:1: trian is no known key", "did you mean train?");
+    REFUSED("data: {column: {text: a}}\n", "did you mean data.columns?");
     REFUSED("data: {columns: {texts: a}}", "data.columns.texts", "did you mean data.columns.text?");
     REFUSED("train:\n  lr: 1\n  epochs: 1\n  lr: 2\n", "x.yaml:4: train.lr is given twice, first in line 2");
     REFUSED("train: {lr: 1}\nout: a\ntrain: {epochs: 1}\n", "x.yaml:3: train is given twice, first in line 1");
