@@ -446,7 +446,7 @@ def wait_for(what, process=None, timeout=120):
                 return True
         if process is not None and process.poll() is not None:
             return False
-        time.sleep(0.01)
+        time.sleep(0.003)
     return False
 
 
