@@ -47,6 +47,7 @@ static int main_unknown(const char *name) {
 
 int main(int argc, char **argv) {
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); // a file-size limit is an error of that write (74), not the end of the process
     if (argc < 2) {
         log_error("which verb? (see finetuned --help)");
         return 64;

@@ -4,6 +4,7 @@
 
 #include "base/file.h"
 #include "base/text.h"
+#include "checkpoints/checkpoint.h"
 #include "daemon/flags.h"
 #include "daemon/subject.h"
 #include "data/source.h"
@@ -53,26 +54,48 @@ static void eval_table(const struct metrics *m, double loss, enum metric officia
                m->per_class[c].f1, (unsigned long long)m->per_class[c].support);
 }
 
+// A checkpoint knows its epoch and step; a model directory does not.
+static enum status eval_origin(struct text *text, const char *path) {
+    struct trainer_state state = {0};
+    if (!checkpoint_is(path)) {
+        text_puts(text, "\"epoch\": null, \"step\": null, ");
+        return STATUS_OK;
+    }
+    TRY(checkpoint_state(&state, path));
+    text_printf(text, "\"epoch\": %llu, \"step\": %llu, ", (unsigned long long)state.epoch,
+                (unsigned long long)state.step);
+    trainer_state_release(&state);
+    return STATUS_OK;
+}
+
+static enum status eval_json(const struct eval_flags *f, const struct metrics *metrics, double loss,
+                             const struct labels *labels) {
+    struct text text = {0};
+    text_printf(&text, "{\"split\": \"%s\", ", split_names[f->split]);
+    enum status status = eval_origin(&text, f->model);
+    text_puts(&text, "\"loss\": ");
+    json_number_add(&text, loss);
+    text_puts(&text, ", ");
+    evaluate_print(&text, metrics, metric_official(f->task), labels);
+    text_puts(&text, "}");
+    if (status == STATUS_OK && text_string(&text))
+        puts(text_string(&text));
+    text_release(&text);
+    return status;
+}
+
 static enum status eval_print(const struct eval_flags *f, const struct answer *answers, uint32_t n,
                               const struct labels *labels) {
     struct metrics metrics;
     double loss;
-    enum metric official = metric_official(f->task);
+    enum status status = STATUS_OK;
     TRY(evaluate_metrics(&metrics, &loss, answers, n, labels->n));
-    if (f->json) {
-        struct text text = {0};
-        text_printf(&text, "{\"split\": \"%s\", \"loss\": ", split_names[f->split]);
-        json_number_add(&text, loss);
-        text_puts(&text, ", ");
-        evaluate_print(&text, &metrics, official, labels);
-        text_puts(&text, "}");
-        puts(text_string(&text));
-        text_release(&text);
-    } else {
-        eval_table(&metrics, loss, official, labels, split_names[f->split]);
-    }
+    if (f->json)
+        status = eval_json(f, &metrics, loss, labels);
+    else
+        eval_table(&metrics, loss, metric_official(f->task), labels, split_names[f->split]);
     metrics_close(&metrics);
-    return STATUS_OK;
+    return status;
 }
 
 // Tokenised like training does, into a shard that is not kept.

@@ -108,8 +108,13 @@ static enum status inspect_run(const char *path, bool verify, bool json) {
         TRY(inspect_shard(path, json));
     else if (!file_is_folder(path) && ends_with(path, ".safetensors"))
         TRY(inspect_safetensors(path, json));
-    else
+    else if (checkpoint_is(path))
         TRY(inspect_checkpoint(path, verify, json));
+    else
+        return status_set(STATUS_DATA,
+                          "inspect: %s is none of: a checkpoint (step-N folder or checkpoint.h5), a model directory, a "
+                          ".safetensors file, a .shard file",
+                          path);
     if (verify && !json)
         puts("intact");
     return STATUS_OK;

@@ -71,6 +71,17 @@ static bool run_has(const struct trainer *t, const char *format) {
     return has;
 }
 
+// Whether <out>/model is whole: it opens.
+static bool run_has_model(const struct trainer *t) {
+    struct model model;
+    char *folder = path_join(t->job->out, "model");
+    bool whole = folder && model_is(folder) && model_open(&model, folder) == STATUS_OK;
+    if (whole)
+        model_close(&model);
+    free(folder);
+    return whole;
+}
+
 // What a run makes after training.
 enum { MAKE_REPORT = 1, MAKE_MODEL = 2, MAKE_HF = 4 };
 
@@ -81,7 +92,7 @@ static enum status run_missing(struct trainer *t, uint32_t *make) {
     *make = 0;
     if (t->comm->rank == 0) {
         *make |= all || !run_has(t, "report.json") || !run_has(t, "report.md") ? MAKE_REPORT : 0;
-        *make |= all || !run_has(t, "model/model.safetensors") || !run_has(t, "model/config.json") ? MAKE_MODEL : 0;
+        *make |= all || !run_has_model(t) ? MAKE_MODEL : 0;
         *make |= t->job->export.to[JOB_EXPORT_HF] && (all || !run_has(t, "artifacts/%s-hf.tar.gz")) ? MAKE_HF : 0;
     }
     return comm_flags(t->comm, make);

@@ -164,6 +164,27 @@ static enum status resume_complete(struct trainer *t) {
     return STATUS_OK;
 }
 
+// After a path from elsewhere the best checkpoint may not be in this run's folder. If it is the one we came from, it is
+// saved here again; else the best is found anew.
+static enum status resume_best(struct trainer *t) {
+    char *best = text_format("%s/step-%08llu", t->job->checkpoints.dir, (unsigned long long)t->state.best_step);
+    uint32_t here = !best || t->state.best_step == 0 || t->comm->rank != 0 || checkpoint_is(best);
+    free(best);
+    uint32_t missing = !here;
+    TRY(comm_flags(t->comm, &missing));
+    if (!missing)
+        return STATUS_OK;
+    if (t->state.best_step == t->state.step) {
+        t->saved_step = t->saved_cursor = UINT64_MAX;
+        return save_now(t);
+    }
+    log_warn("resume: the best checkpoint, of step %llu, is not in %s: the best is found anew from here",
+             (unsigned long long)t->state.best_step, t->job->checkpoints.dir);
+    t->state.best_step = 0;
+    t->state.evaluations_without_gain = 0;
+    return STATUS_OK;
+}
+
 enum status resume_open(struct trainer *t) {
     struct checkpoint_choice choice;
     char *path = NULL;
@@ -178,6 +199,7 @@ enum status resume_open(struct trainer *t) {
     }
     TRY_GOTO(comm_agree(t->comm, resume_load(t, path)), done);
     TRY_GOTO(resume_complete(t), done);
+    TRY_GOTO(resume_best(t), done);
     status = t->comm->rank == 0 && !t->complete ? resume_event(t, path, &choice) : STATUS_OK;
 done:
     checkpoint_choice_release(&choice);
