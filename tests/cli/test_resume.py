@@ -387,6 +387,26 @@ class Refused(Resume):
             self.assertEqual(s.events(self.out, "resume")[0]["step"], 4)
             self.assertSame()
 
+    def test_path_elsewhere(self):
+        """A checkpoint that was copied away starts a new folder."""
+        copy = self.path("backup")
+        shutil.copytree(s.checkpoint(self.out, 8), copy)
+        lines = s.file_lines(f"{self.out}/events.jsonl")
+        shutil.rmtree(self.out)
+        result = s.run("run", self.job, "--out", self.out, "--checkpoints.resume", copy)
+        if result.rc == 65:  # its best model is not here; that must be said before the work, not after it
+            self.assertEqual(s.events(self.out, "step") if os.path.exists(f"{self.out}/events.jsonl") else [], [], result)
+            return
+        self.assertExit(result, 0)
+        self.assertTrue(os.path.exists(f"{self.out}/model/model.safetensors"))
+        self.assertEqual([e["step"] for e in s.events(self.out, "step")], list(range(9, 16)))
+        with open(f"{self.out}/events.jsonl", "rb") as file:
+            data = file.read()
+        with open(f"{self.out}/events.jsonl", "wb") as file:
+            file.write(b"\n".join(lines) + b"\n" + data)
+        self.assertEqual(s.course(self.out), s.course(self.unbroken))
+        self.assertEqual(s.tensors_differ(s.checkpoint_tensors(s.checkpoint(self.out)), s.checkpoint_tensors(s.checkpoint(self.unbroken))), [])
+
     def test_path_sets_newer_ones_aside(self):
         result = self.go("--checkpoints.resume", s.checkpoint(self.out, 4), "--train.max_steps", 5)
         self.assertIn("aside", result.err)
