@@ -319,6 +319,27 @@ class Refused(Resume):
                     self.assertIn(word, result.err)
                 self.assertEqual(s.checkpoint_names(self.out), before)
 
+    def test_a_refused_job_leaves_everything_as_it_was(self):
+        def state():
+            found = {}
+            for at, _, names in os.walk(self.out):
+                for name in names:
+                    if name != ".owner":
+                        with open(os.path.join(at, name), "rb") as file:
+                            found[os.path.relpath(os.path.join(at, name), self.out)] = file.read()
+            return found
+
+        before = state()
+        self.go("--train.lr", "0.5", rc=65)
+        self.go("--checkpoints.resume", self.path("nowhere"), rc=65)
+        self.go("--train.parts", 16, rc=64)
+        after = state()
+        changed = {n for n in set(before) | set(after) if before.get(n) != after.get(n)}
+        self.assertEqual(changed - {"events.jsonl"}, set())
+        self.go()
+        self.assertEqual(s.events(self.out, "resume")[0]["previous"]["step"], 8)
+        self.assertSame()
+
     def test_what_may_differ(self):
         self.go("--train.max_tokens", 400, "--checkpoints.every", 100, "--log.every", 1, "--threads", 2, "--checkpoints.keep", 9)
         self.assertSame()
@@ -432,6 +453,35 @@ class Refused(Resume):
         self.go()
         self.assertEqual(s.events(self.out, "resume"), [])
         self.assertEqual(s.tensors_differ(s.checkpoint_tensors(s.checkpoint(self.out)), s.checkpoint_tensors(s.checkpoint(self.unbroken))), [])
+
+
+class Failing(Resume):
+    def test_checkpoints_that_cannot_be_written(self):
+        """74 with a stop event; what was there stays."""
+        for ranks in (0, 2):
+            with self.subTest(ranks=ranks):
+                shutil.rmtree(self.out, ignore_errors=True)
+                self.slow()
+                process = s.start("run", self.job, "--out", self.out, ranks=ranks)
+                self.addCleanup(self.end, process)
+                self.assertTrue(s.wait_for(s.step_reached(self.out, 6), process))
+                os.rename(f"{self.out}/checkpoints", self.path(f"away{ranks}"))
+                with open(f"{self.out}/checkpoints", "wb"):
+                    pass
+                result = s.finish(process)
+                self.assertExit(result, 74, "checkpoints")
+                stop, = s.events(self.out, "stop")
+                self.assertEqual((stop["reason"], stop["exit"]), ("error", 74))
+
+    def test_file_size_limit(self):
+        """A limit of the system is an I/O error like a full disk: earlier checkpoints stay intact."""
+        self.cut(8)
+        limit = ("sh", "-c", 'ulimit -f 500; exec "$0" "$@"')
+        result = s.run("run", self.job, "--out", self.out, before=limit)
+        self.assertExit(result, 74, "step-")
+        self.assertEqual(s.events(self.out, "stop")[-1]["exit"], 74)
+        self.go()
+        self.assertSame()
 
 
 class Owner(Resume):

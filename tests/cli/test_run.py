@@ -3,8 +3,10 @@
 import hashlib
 import math
 import os
+import pty
 import re
 import shutil
+import subprocess
 import tarfile
 import time
 
@@ -274,6 +276,132 @@ class Again(s.Case):
         resume, = s.events(self.out, "resume")
         self.assertEqual((resume["step"], resume["epoch"], resume["previous"]["ended"][:3]), (6, 2, "end"))
         self.assertAlmostEqual(s.steps(self.out)[7]["lr"], 1e-3 * 3 / 9, delta=1e-11)
+
+
+class Stale(s.Case):
+    """What an earlier, shorter run left is not taken for what the longer one would make."""
+
+    def setUp(self):
+        super().setUp()
+        self.data, self.out = s.task_make(self.path("d")), self.path("o")
+        self.job = s.job_write(self.path("job.yaml"), self.data, self.out, train__best_metric="loss", model__dropout=0, checkpoints__keep=50)
+
+    def model_is_best(self):
+        best = s.events(self.out, "end")[-1]["best"]["step"]
+        tensors = s.safetensors_read(f"{self.out}/model/model.safetensors")
+        self.assertEqual(s.tensors_differ(tensors, s.checkpoint_tensors(s.checkpoint(self.out, best))), [])
+        with tarfile.open(f"{self.out}/artifacts/job-hf.tar.gz") as archive:
+            member = next(m for m in archive.getmembers() if m.name.endswith("model.safetensors"))
+            with open(f"{self.out}/model/model.safetensors", "rb") as file:
+                self.assertEqual(archive.extractfile(member).read(), file.read())
+        self.assertEqual(s.json_read(f"{self.out}/report.json")["best_step"], best)
+        return best
+
+    def test_extended(self):
+        self.train(self.job, "--train.epochs", 1)
+        self.assertEqual(self.model_is_best(), 3)
+        self.train(self.job, "--train.epochs", 12)
+        self.assertGreater(self.model_is_best(), 3, "the test needs a run that gets better")
+
+    def test_crash_between_training_and_export(self):
+        self.train(self.job, "--train.epochs", 1)
+        for name in ("model", "artifacts"):
+            shutil.copytree(os.path.join(self.out, name), self.path("old", name))
+        for name in ("report.json", "report.md"):
+            shutil.copy(os.path.join(self.out, name), self.path("old", name))
+        self.train(self.job, "--train.epochs", 12)
+        digest = sha256(f"{self.out}/model/model.safetensors")
+        shutil.rmtree(f"{self.out}/model")
+        shutil.rmtree(f"{self.out}/artifacts")
+        shutil.copytree(self.path("old"), self.out, dirs_exist_ok=True)
+        lines = s.file_lines(f"{self.out}/events.jsonl")
+        last = max(i for i, line in enumerate(lines) if b'"event": "checkpoint"' in line)
+        with open(f"{self.out}/events.jsonl", "wb") as file:
+            file.write(b"\n".join(lines[:last + 1]) + b"\n")
+        self.train(self.job, "--train.epochs", 12)
+        self.assertEqual(sha256(f"{self.out}/model/model.safetensors"), digest, "the model of the first epoch is not the best of twelve")
+        self.model_is_best()
+
+    def test_other_dtype(self):
+        self.train(self.job)
+        self.train(self.job, "--export.dtype", "bf16")
+        self.assertLess(os.path.getsize(f"{self.out}/model/model.safetensors"), 400000, "export.dtype may differ on resume, and is obeyed")
+
+
+class Odd(s.Case):
+    """Names and paths that are unusual but allowed."""
+
+    def test_labels(self):
+        names = ['say "no"', "back\\slash", "pipe | pipe", "\u00e9\U0001f602"]
+        data, out = s.task_make(self.path("d")), self.path("o")
+        s.mapping_write(os.path.join(data, "emotion"), names)
+        self.train(s.job_write(self.path("job.yaml"), data, out))
+        config = s.json_read(f"{out}/model/config.json")
+        self.assertEqual(list(config["id2label"].values()), names)
+        self.assertEqual(config["label2id"], {name: i for i, name in enumerate(names)})
+        self.assertEqual([c["label"] for c in s.events(out, "eval")[-1]["per_class"]], names)
+        self.assertEqual(list(s.run("predict", "--model", f"{out}/model", "x").lines()[0]["scores"]), names)
+        with open(f"{out}/report.md", encoding="utf-8") as file:
+            rows = [line for line in file.read().split("\n") if line.startswith("| say")]
+        self.assertEqual({len(re.findall(r"(?<!\\)\|", row)) for row in rows}, {6}, rows)
+
+    def test_paths(self):
+        folder = self.path("a b \u00e9 'q' #1: x")
+        os.makedirs(folder)
+        data, out = s.task_make(os.path.join(folder, "d")), os.path.join(folder, "o") + "/"
+        self.train("--model.base", "random:tiny", "--data.dir", data + "/", "--data.task", "emotion", "--out", out, "--threads", 1, "--train.epochs", 1)
+        self.train(os.path.join(out, "job.yaml"))
+        self.assertExit(s.run("inspect", "--verify", s.checkpoint(out)), 0)
+        self.assertExit(s.run("predict", "--model", s.checkpoint(out), "x"), 0)
+
+    def test_relative_paths(self):
+        s.task_make(self.path("d"))
+        self.train("--model.base", "random:tiny", "--data.dir", "d", "--data.task", "emotion", "--out", "runs/o", "--threads", 1, "--train.epochs", 1,
+                   cwd=self.folder)
+        self.assertTrue(os.path.exists(self.path("runs/o/model/config.json")))
+        self.assertExit(s.run("predict", "--model", "runs/o/checkpoints/latest", "x", cwd=self.folder), 0)
+
+    def test_moved_folder(self):
+        """An output folder may be moved: links are relative."""
+        self.train("--model.base", "random:tiny", "--data.dir", s.task_make(self.path("d")), "--data.task", "emotion", "--out", self.path("o"),
+                   "--threads", 1, "--train.epochs", 1)
+        os.rename(self.path("o"), self.path("moved"))
+        self.train("--model.base", "random:tiny", "--data.dir", self.path("d"), "--data.task", "emotion", "--out", self.path("moved"),
+                   "--threads", 1, "--train.epochs", 2)
+        self.assertEqual(s.events(self.path("moved"), "resume")[0]["step"], 2)
+        self.assertEqual(s.checkpoint_names(self.path("moved")), ["step-00000002", "step-00000004"])
+
+    def test_seeds_at_the_edge(self):
+        data = s.task_make(self.path("d"))
+        for seed in (0, 2**64 - 1):
+            out = self.path(f"o{seed}")
+            self.train(s.job_write(self.path("job.yaml"), data, out, train__seed=seed, train__max_steps=1))
+            # HDF5's integer may be signed: the bits count.
+            self.assertEqual(s.checkpoint_attributes(s.checkpoint(out))["seed"] % 2**64, seed)
+            self.train(os.path.join(out, "job.yaml"))
+
+    def test_terminal(self):
+        """A progress line that is drawn over itself on a terminal, plain lines elsewhere."""
+        data = s.task_make(self.path("d"))
+        arguments = ["run", s.job_write(self.path("job.yaml"), data, self.path("o"))]
+        plain = self.train(*arguments[1:], "--out", self.path("p"))
+        self.assertNotIn("\r", plain.err)
+        self.assertNotIn("\x1b", plain.err)
+        controller, terminal = pty.openpty()
+        process = subprocess.Popen(s.command(arguments), stderr=terminal, stdout=subprocess.DEVNULL, env=s.environment())
+        os.close(terminal)
+        shown = b""
+        while True:
+            try:
+                piece = os.read(controller, 65536)
+            except OSError:
+                break
+            if not piece:
+                break
+            shown += piece
+        os.close(controller)
+        self.assertEqual(process.wait(60), 0)
+        self.assertRegex(shown.decode(), r"\r[^\r\n]*\d/6[^\r\n]*left")
 
 
 class Options(s.Case):

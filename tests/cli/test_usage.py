@@ -2,6 +2,7 @@
 """Verbs, flags, keys and exit codes: what is refused before anything is done, and how it is said."""
 import os
 import re
+import subprocess
 
 import support as s
 
@@ -201,6 +202,42 @@ class Limits(s.Case):
         result = s.run("run", "--model.base", "random:tiny", "--data.dir", data, "--data.task", "emotion",
                        "--out", os.path.join(blocked, "o"), "--threads", "1")
         self.assertRefused(result, 74, "blocked")
+
+
+class Output(s.Case):
+    """Standard output that can't be written is an I/O error, for every verb that prints a result."""
+
+    def test_full_device(self):
+        if not os.path.exists("/dev/full"):
+            s.skip("/dev/full is not here")
+        folder, data = s.model_make(self.path("m"), s.LABELS), s.task_make(self.path("d"))
+        for arguments in (["predict", "--model", folder, "a"], ["tokenize", "--model", folder, "a"], ["config"], ["config", "--yaml"],
+                          ["inspect", folder], ["inspect", "--json", folder], ["eval", "--model", folder, "--data.dir", data, "--data.task", "emotion"],
+                          ["prepare", "--model.base", folder, "--data.dir", data, "--data.task", "emotion", "--out", self.path("o")]):
+            with self.subTest(arguments=arguments[0]), open("/dev/full", "wb") as full:
+                process = subprocess.run(s.command(arguments), stdout=full, stderr=subprocess.PIPE, env=s.environment(), check=False)
+                self.assertEqual(process.returncode, 74, f"{arguments} {process.stderr}")
+
+    def test_predictions_that_cannot_be_written(self):
+        folder, data = s.model_make(self.path("m"), s.LABELS), s.task_make(self.path("d"))
+        result = s.run("eval", "--model", folder, "--data.dir", data, "--data.task", "emotion", "--predictions", self.path("no/such/file"))
+        self.assertRefused(result, 74, "no/such/file")
+
+    def test_reader_that_goes_away(self):
+        """`finetuned tokenize | head -1`: ends by itself, without a core or a hang."""
+        folder = s.model_make(self.path("m"))
+        process = subprocess.Popen(s.command(["tokenize", "--model", folder]), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        process.stdout.close()
+        process.communicate(b"text\n" * 20000, timeout=60)
+        self.assertIn(process.returncode, (0, 74))
+
+    def test_verbs_of_later_versions(self):
+        """Known to the documents, not to this version: a usage error with a hint, never something half done."""
+        for verb in ("daemon", "sweep", "report", "doctor", "bench"):
+            result = s.run(verb, "x")
+            if result.rc != 64:
+                continue  # it is there by now
+            self.assertRefused(result, 64, verb)
 
 
 class Config(s.Case):
