@@ -84,10 +84,9 @@ static enum status resume_tell(struct trainer *t, char **path, const struct chec
     uint64_t size = choice->path ? strlen(choice->path) + 1 : 1;
     TRY(comm_broadcast(t->comm, &size, sizeof size, 0));
     *path = calloc(1, size);
-    enum status status = *path ? STATUS_OK : status_set(STATUS_SYSTEM, "resume: no memory");
-    TRY(comm_agree(t->comm, status));
-    if (choice->path)
+    if (*path && choice->path)
         memcpy(*path, choice->path, size);
+    TRY(comm_agree(t->comm, *path ? STATUS_OK : status_set(STATUS_SYSTEM, "resume: no memory")));
     return comm_broadcast(t->comm, *path, size, 0);
 }
 
