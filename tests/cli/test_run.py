@@ -459,6 +459,33 @@ class Options(s.Case):
         out = self.go("a", "--train.lr", 0, "--model.base", base)
         self.assertEqual(s.tensors_differ(s.safetensors_read(f"{out}/model/model.safetensors"), s.safetensors_read(f"{base}/model.safetensors")), [])
 
+    def test_loss_is_the_mean_over_the_examples(self):
+        """With the learning rate at 0 and no dropout, each step's and each evaluation's loss follows from the logits of predict."""
+        base = s.model_make(self.path("m"), s.LABELS)
+        out = self.go("a", "--train.lr", 0, "--model.dropout", 0, "--model.base", base, "--train.batch", 7)
+
+        def losses(split):
+            texts, gold = (s.file_lines(f"{self.data}/emotion/{split}_{part}.txt") for part in ("text", "labels"))
+            answers = s.run("predict", "--model", f"{out}/model", stdin=b"".join(t + b"\n" for t in texts)).lines()
+            return [math.log(sum(math.exp(v) for v in a["logits"])) - a["logits"][int(g)] for a, g in zip(answers, gold)]
+
+        of = losses("train")
+        for event in s.events(out, "step"):
+            self.assertAlmostEqual(event["loss"], sum(of[i] for i in event["samples"]) / len(event["samples"]), delta=2e-6)
+        for event in s.events(out, "eval"):
+            of = losses(event["split"])
+            self.assertAlmostEqual(event["loss"], sum(of) / len(of), delta=2e-6)
+
+    def test_a_partial_batch_counts_its_examples(self):
+        """Five rows: batches of 5 and of 8 are the same batch, so the same loss and the same gradient."""
+        s.split_write(f"{self.data}/emotion", "train", s.rows_make(5))
+        one, two = (self.go(f"o{n}", "--train.batch", n, "--model.dropout", 0, "--train.parts", 4) for n in (5, 8))
+        for step, event in s.steps(one).items():
+            other = s.steps(two)[step]
+            self.assertEqual(sorted(event["samples"]), sorted(other["samples"]))
+            self.assertAlmostEqual(event["loss"], other["loss"], delta=1e-6)
+            self.assertAlmostEqual(event["grad_norm"], other["grad_norm"], delta=1e-5 * event["grad_norm"])
+
     def test_schedules(self):
         total = 6
         rates = {"constant": lambda n: 1, "linear": lambda n: (total - n) / total, "cosine": lambda n: 0.5 * (1 + math.cos(math.pi * n / total))}
