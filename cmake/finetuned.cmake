@@ -12,7 +12,7 @@ set(FINETUNED_SANITIZE "" CACHE STRING "sanitizers, as -fsanitize= takes them")
 add_library(finetuned_flags INTERFACE)
 target_compile_options(finetuned_flags INTERFACE
   -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wpointer-arith
-  -Wformat=2 -Wno-format-nonliteral -Wno-format-truncation -Wundef -include ${CMAKE_SOURCE_DIR}/base/banned.h
+  -Wformat=2 -Wno-format-nonliteral $<$<C_COMPILER_ID:GNU>:-Wno-format-truncation> -Wundef -include ${CMAKE_SOURCE_DIR}/base/banned.h
   -ffp-contract=off -fno-math-errno -fno-trapping-math -fvisibility=hidden)
 target_compile_definitions(finetuned_flags INTERFACE _GNU_SOURCE FINETUNED_VERSION="${PROJECT_VERSION}")
 target_include_directories(finetuned_flags INTERFACE ${CMAKE_SOURCE_DIR})

@@ -9,7 +9,6 @@
 
 #define SQUARE 4
 typedef float quad __attribute__((vector_size(SQUARE * sizeof(float))));
-typedef int quad_index __attribute__((vector_size(SQUARE * sizeof(int))));
 
 GEMM_INLINE quad quad_load(const float *p) {
     quad q;
@@ -21,11 +20,11 @@ GEMM_INLINE quad quad_load(const float *p) {
 GEMM_INLINE void square_transpose(float *out, const float *in) {
     const quad a = quad_load(in), b = quad_load(in + GEMM_TILE), c = quad_load(in + 2 * GEMM_TILE);
     const quad d = quad_load(in + 3 * GEMM_TILE);
-    const quad_index low = {0, 4, 1, 5}, high = {2, 6, 3, 7}, first = {0, 1, 4, 5}, second = {2, 3, 6, 7};
-    const quad ab0 = __builtin_shuffle(a, b, low), ab1 = __builtin_shuffle(a, b, high);
-    const quad cd0 = __builtin_shuffle(c, d, low), cd1 = __builtin_shuffle(c, d, high);
-    const quad row[SQUARE] = {__builtin_shuffle(ab0, cd0, first), __builtin_shuffle(ab0, cd0, second),
-                              __builtin_shuffle(ab1, cd1, first), __builtin_shuffle(ab1, cd1, second)};
+    const quad ab0 = __builtin_shufflevector(a, b, 0, 4, 1, 5), ab1 = __builtin_shufflevector(a, b, 2, 6, 3, 7);
+    const quad cd0 = __builtin_shufflevector(c, d, 0, 4, 1, 5), cd1 = __builtin_shufflevector(c, d, 2, 6, 3, 7);
+    const quad row[SQUARE] = {
+        __builtin_shufflevector(ab0, cd0, 0, 1, 4, 5), __builtin_shufflevector(ab0, cd0, 2, 3, 6, 7),
+        __builtin_shufflevector(ab1, cd1, 0, 1, 4, 5), __builtin_shufflevector(ab1, cd1, 2, 3, 6, 7)};
     for (int i = 0; i < SQUARE; i++)
         memcpy(out + i * GEMM_TILE, &row[i], sizeof row[i]);
 }
