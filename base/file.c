@@ -143,6 +143,11 @@ bool file_exists(const char *path) {
     return stat(path, &info) == 0;
 }
 
+bool file_named(const char *path) {
+    struct stat info;
+    return lstat(path, &info) == 0;
+}
+
 bool file_is_folder(const char *path) {
     struct stat info;
     return stat(path, &info) == 0 && S_ISDIR(info.st_mode);

@@ -23,6 +23,8 @@ enum status file_map_open(struct file_map *out, const char *path);
 void file_map_close(struct file_map *map);
 
 bool file_exists(const char *path);
+// Something of that name is there, a link that leads nowhere included: who then opens it gets the message.
+bool file_named(const char *path);
 bool file_is_folder(const char *path);
 
 // One file on its way. Begin, write any number of times, then commit or roll back (both free it).

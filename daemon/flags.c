@@ -23,6 +23,9 @@ static const struct flag *flags_find(const struct verb_flags *spec, const char *
 }
 
 static enum status flags_unknown(const struct verb_flags *spec, const char *word) {
+    for (const char *const *later = spec->later; later && *later; later++)
+        if (strncmp(word, *later, strlen(*later)) == 0)
+            return status_set(STATUS_USAGE, "%s: %s is not in this version yet", spec->verb, *later);
     const char *names[64] = {"--help"};
     size_t n = 1;
     for (const struct flag *f = spec->flags; f->name && n < 64; f++)
@@ -115,7 +118,7 @@ enum status flags_parse(const struct verb_flags *spec, int argc, char **argv, ch
 int verb_exit(enum status status) {
     if (status != STATUS_OK)
         log_error("%s", status_message());
-    if (fflush(stdout) != 0 && status == STATUS_OK) {
+    if ((fflush(stdout) != 0 || ferror(stdout)) && status == STATUS_OK) {
         log_error("writing standard output failed");
         return 74;
     }

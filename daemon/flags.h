@@ -27,6 +27,7 @@ struct verb_flags {
     const char *about;           // one or more lines
     const struct flag *flags;    // ends with name NULL
     size_t min_words, max_words; // words that are no flags
+    const char *const *later;    // flags of later versions, NULL-terminated; NULL: none
 };
 
 // Parses argv[1..]; words that are no flags are moved to the front of `words` (argc pointers of room). `--` ends the

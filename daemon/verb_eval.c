@@ -33,7 +33,7 @@ static enum status eval_map(int32_t *map, const struct labels *data, const struc
                : status_set(STATUS_DATA, "eval: %s has %u labels, the data %u", path, config->labels, data->n);
 }
 
-static enum status eval_predictions(const char *path, const struct answer *answers, uint32_t n) {
+static enum status eval_write(const char *path, const struct answer *answers, uint32_t n) {
     struct text text = {0};
     for (uint32_t i = 0; i < n; i++)
         text_printf(&text, "%d\n", answers[i].predicted);
@@ -41,6 +41,34 @@ static enum status eval_predictions(const char *path, const struct answer *answe
                                             : status_set(STATUS_SYSTEM, "eval: no memory");
     text_release(&text);
     return status;
+}
+
+// Stance: TweetEval keeps a file a target, <folder>/<target>.txt. The rows stand target after target.
+static enum status eval_target(const struct eval_flags *f, const char *target, const struct answer *answers,
+                               size_t *first) {
+    int32_t *gold = NULL;
+    size_t n = 0;
+    char *labels = text_format("%s/stance/%s/%s_labels.txt", f->dir, target, split_names[f->split]);
+    char *path = text_format("%s/%s.txt", f->predictions, target);
+    enum status status =
+        labels && path ? source_label_file(&gold, &n, labels, 0) : status_set(STATUS_SYSTEM, "eval: no memory");
+    if (status == STATUS_OK)
+        status = eval_write(path, answers + *first, (uint32_t)n);
+    *first += n;
+    free(gold);
+    free(path);
+    free(labels);
+    return status;
+}
+
+static enum status eval_predictions(const struct eval_flags *f, const struct answer *answers, uint32_t n) {
+    size_t first = 0;
+    if (strcmp(f->task, "stance") != 0)
+        return eval_write(f->predictions, answers, n);
+    TRY(file_make_folders(f->predictions));
+    for (size_t i = 0; tweet_eval_targets[i]; i++)
+        TRY(eval_target(f, tweet_eval_targets[i], answers, &first));
+    return STATUS_OK;
 }
 
 static void eval_table(const struct metrics *m, double loss, enum metric official, const struct labels *labels,
@@ -159,7 +187,7 @@ static enum status eval_run(const struct eval_flags *f) {
     TRY_GOTO(eval_shard(&shard, f, &model, &labels, runner.pool), done);
     TRY_GOTO(eval_answers(&answers, &shard, &model, &runner, &labels, f->model), done);
     if (f->predictions)
-        TRY_GOTO(eval_predictions(f->predictions, answers, shard.n), done);
+        TRY_GOTO(eval_predictions(f, answers, shard.n), done);
     status = eval_print(f, answers, shard.n, &labels);
 done:
     free(answers);
@@ -178,7 +206,8 @@ int verb_eval(int argc, char **argv) {
         {"--data.dir", FLAG_STRING, &f.dir, "DIR", "folder that holds <task>/…", NULL, true},
         {"--data.task", FLAG_STRING, &f.task, "TASK", "emotion, stance, stance/abortion, …", NULL, true},
         {"--split", FLAG_CHOICE, &f.split, "SPLIT", "train, val or test (default test)", splits, false},
-        {"--predictions", FLAG_STRING, &f.predictions, "FILE", "writes the predicted ids, one a line", NULL, false},
+        {"--predictions", FLAG_STRING, &f.predictions, "FILE",
+         "writes the predicted ids, one a line (stance: a folder, <target>.txt each)", NULL, false},
         {"--job", FLAG_STRING, &f.job, "FILE", "a checkpoint's job.yaml, where it is not beside it", NULL, false},
         {"--json", FLAG_SWITCH, &f.json, NULL, "one JSON object", NULL, false},
         {NULL, FLAG_SWITCH, NULL, NULL, NULL, NULL, false},
@@ -188,7 +217,8 @@ int verb_eval(int argc, char **argv) {
                                     "Scores a model on a split by TweetEval's rules.",
                                     flags,
                                     0,
-                                    0};
+                                    0,
+                                    NULL};
     size_t words;
     bool helped;
     enum status status = flags_parse(&spec, argc, argv, argv, &words, &helped);

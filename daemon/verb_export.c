@@ -81,7 +81,8 @@ int verb_export(int argc, char **argv) {
                                     "Writes one artifact and checks that it gives the same answers.",
                                     flags,
                                     0,
-                                    0};
+                                    0,
+                                    NULL};
     size_t words;
     bool helped;
     enum status status = flags_parse(&spec, argc, argv, argv, &words, &helped);

@@ -133,7 +133,8 @@ int verb_inspect(int argc, char **argv) {
         "PATH: a checkpoint (step-N folder or checkpoint.h5), a model directory, a .safetensors or a .shard file.",
         flags,
         1,
-        1};
+        1,
+        NULL};
     size_t words;
     enum status status = flags_parse(&spec, argc, argv, argv, &words, &helped);
     return helped ? 0 : verb_exit(status == STATUS_OK ? inspect_run(argv[0], verify, json) : status);

@@ -112,6 +112,7 @@ int verb_predict(int argc, char **argv) {
         {"--job", FLAG_STRING, &f.job, "FILE", "a checkpoint's job.yaml, where it is not beside it", NULL, false},
         {NULL, FLAG_SWITCH, NULL, NULL, NULL, NULL, false},
     };
+    static const char *const later[] = {"--pair", "--question", "--context", "--bench", NULL};
     const struct verb_flags spec = {
         "predict",
         "--model DIR [--file FILE] [TEXT …]",
@@ -120,7 +121,8 @@ int verb_predict(int argc, char **argv) {
         "(a blank line is a text). A text too long is cut and answered with \"truncated\": true.",
         flags,
         0,
-        SIZE_MAX};
+        SIZE_MAX,
+        later};
     size_t words;
     bool helped;
     enum status status = flags_parse(&spec, argc, argv, argv, &words, &helped);

@@ -72,29 +72,41 @@ static bool run_has(const struct trainer *t, const char *format) {
 }
 
 // Whether <out>/model is whole: it opens.
-static bool run_has_model(const struct trainer *t) {
+static bool run_has_model(const char *folder) {
     struct model model;
-    char *folder = path_join(t->job->out, "model");
-    bool whole = folder && model_is(folder) && model_open(&model, folder) == STATUS_OK;
+    bool whole = model_is(folder) && model_open(&model, folder) == STATUS_OK;
     if (whole)
         model_close(&model);
-    free(folder);
     return whole;
+}
+
+// Whether <out>/model was written in another dtype than the job wants now.
+static bool run_other_dtype(const struct trainer *t, const char *folder) {
+    struct model_config config = {0};
+    bool other = model_is(folder) && model_config_read(&config, folder) == STATUS_OK &&
+                 config.stored_bf16 != (t->job->export.dtype == JOB_BF16);
+    model_config_release(&config);
+    return other;
 }
 
 // What a run makes after training.
 enum { MAKE_REPORT = 1, MAKE_MODEL = 2, MAKE_HF = 4 };
 
-// Everything after training; of a run that was complete before, only what is missing. Rank 0 looks; all ranks take the
-// same way.
+// Everything after training; of a run that was complete before, only what is missing.
+static uint32_t run_look(const struct trainer *t) {
+    char *folder = path_join(t->job->out, "model");
+    bool all = !t->complete || !folder, other = !all && run_other_dtype(t, folder);
+    uint32_t make = 0;
+    make |= all || !run_has(t, "report.json") || !run_has(t, "report.md") ? MAKE_REPORT : 0;
+    make |= all || other || !run_has_model(folder) ? MAKE_MODEL : 0;
+    make |= t->job->export.to[JOB_EXPORT_HF] && (all || other || !run_has(t, "artifacts/%s-hf.tar.gz")) ? MAKE_HF : 0;
+    free(folder);
+    return make;
+}
+
+// Rank 0 looks; all ranks take the same way.
 static enum status run_missing(struct trainer *t, uint32_t *make) {
-    bool all = !t->complete;
-    *make = 0;
-    if (t->comm->rank == 0) {
-        *make |= all || !run_has(t, "report.json") || !run_has(t, "report.md") ? MAKE_REPORT : 0;
-        *make |= all || !run_has_model(t) ? MAKE_MODEL : 0;
-        *make |= t->job->export.to[JOB_EXPORT_HF] && (all || !run_has(t, "artifacts/%s-hf.tar.gz")) ? MAKE_HF : 0;
-    }
+    *make = t->comm->rank == 0 ? run_look(t) : 0;
     return comm_flags(t->comm, make);
 }
 
@@ -174,6 +186,9 @@ int verb_run(int argc, char **argv) {
     for (int i = first; i < argc; i++)
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
             return fputs(run_help, stdout), 0;
+    for (int i = first; i < argc; i++)
+        if (strcmp(argv[i], "--dry-run") == 0)
+            return run_refused(status_set(STATUS_USAGE, "run: --dry-run is not in this version yet"));
     enum status status = job_read(&job, file, (const char *const *)argv + first, (size_t)(argc - first), JOB_NEED_RUN);
     if (status != STATUS_OK)
         return run_refused(status);

@@ -154,7 +154,8 @@ int verb_score(int argc, char **argv) {
                                     "The official TweetEval numbers of prediction files.",
                                     flags,
                                     0,
-                                    0};
+                                    0,
+                                    NULL};
     size_t words;
     bool helped;
     enum status status = flags_parse(&spec, argc, argv, argv, &words, &helped);

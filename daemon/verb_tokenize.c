@@ -129,7 +129,8 @@ int verb_tokenize(int argc, char **argv) {
         "Prints {\"ids\", \"tokens\", \"offsets\"} for each text; offsets are bytes.",
         flags,
         0,
-        SIZE_MAX};
+        SIZE_MAX,
+        NULL};
     size_t words;
     bool helped;
     enum status status = flags_parse(&spec, argc, argv, argv, &words, &helped);

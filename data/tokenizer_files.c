@@ -165,7 +165,7 @@ static enum status file_take(struct tokenizer_file *file, const char *folder, co
     if (!path)
         return status_set(STATUS_SYSTEM, "tokenizer: no memory");
     enum status status = STATUS_OK;
-    if (file_exists(path))
+    if (file_named(path))
         status = file_read(&file->bytes, &file->size, path, VOCABULARY_FILE_MAX);
     free(path);
     return status;

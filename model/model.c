@@ -8,6 +8,7 @@
 #include <jansson.h>
 
 #define SETTINGS_MAX ((size_t)1 << 20) // bytes
+#define SETTINGS_FORMAT 1
 
 bool model_is(const char *path) {
     char *config = path_join(path, "config.json");
@@ -16,20 +17,47 @@ bool model_is(const char *path) {
     return is;
 }
 
+// "<path>: <key> is <value>, must be <allowed>"
+static enum status settings_refuse(const char *path, const char *key, const json_t *value, const char *allowed) {
+    char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
+    enum status status = status_set(STATUS_DATA, "%s: %s is %.64s, must be %s", path, key, text ? text : "?", allowed);
+    free(text);
+    return status;
+}
+
+static bool settings_integer(const json_t *value, json_int_t least, json_int_t most) {
+    return !value ||
+           (json_is_integer(value) && json_integer_value(value) >= least && json_integer_value(value) <= most);
+}
+
+static bool settings_word(const json_t *value, const char *a, const char *b) {
+    const char *word = json_string_value(value);
+    return !value || (word && (strcmp(word, a) == 0 || strcmp(word, b) == 0));
+}
+
+static enum status settings_take(struct model_settings *out, const json_t *root, const char *path) {
+    const json_t *format = json_object_get(root, "format"), *length = json_object_get(root, "max_length");
+    const json_t *special = json_object_get(root, "special_tokens"), *normalize = json_object_get(root, "normalize");
+    if (!settings_integer(format, SETTINGS_FORMAT, SETTINGS_FORMAT))
+        return settings_refuse(path, "format", format, "1: a newer finetuned wrote it");
+    if (!settings_integer(length, 3, 1 << 20) && !settings_integer(length, 0, 0))
+        return settings_refuse(path, "max_length", length, "0 (not recorded) or a whole number from 3 to 1048576");
+    if (!settings_word(special, "literal", "parse"))
+        return settings_refuse(path, "special_tokens", special, "literal or parse");
+    if (!settings_word(normalize, "none", "none"))
+        return settings_refuse(path, "normalize", normalize, "none in this version");
+    out->max_length = length ? (uint32_t)json_integer_value(length) : 0;
+    out->special = special && strcmp(json_string_value(special), "parse") == 0 ? TOKENIZER_PARSE : TOKENIZER_LITERAL;
+    return STATUS_OK;
+}
+
 static enum status settings_parse(struct model_settings *out, const char *bytes, size_t size, const char *path) {
     json_error_t error;
     json_t *root = json_loadb(bytes, size, JSON_REJECT_DUPLICATES, &error);
     if (!root)
         return status_set(STATUS_DATA, "%s:%d: not valid JSON: %s", path, error.line, error.text);
-    json_t *length = json_object_get(root, "max_length");
-    const char *special = json_string_value(json_object_get(root, "special_tokens"));
-    enum status status = STATUS_OK;
-    if (length && (!json_is_integer(length) || json_integer_value(length) < 0 || json_integer_value(length) > 1 << 20))
-        status = status_set(STATUS_DATA, "%s: max_length must be an integer from 0 to %d", path, 1 << 20);
-    else if (special && strcmp(special, "literal") != 0 && strcmp(special, "parse") != 0)
-        status = status_set(STATUS_DATA, "%s: special_tokens is '%s', not literal or parse", path, special);
-    out->max_length = length && status == STATUS_OK ? (uint32_t)json_integer_value(length) : 0;
-    out->special = special && strcmp(special, "parse") == 0 ? TOKENIZER_PARSE : TOKENIZER_LITERAL;
+    enum status status =
+        json_is_object(root) ? settings_take(out, root, path) : status_set(STATUS_DATA, "%s: not a JSON object", path);
     json_decref(root);
     return status;
 }
@@ -42,7 +70,7 @@ enum status model_settings_read(struct model_settings *out, const char *folder) 
     enum status status = STATUS_OK;
     char *bytes = NULL;
     size_t size;
-    if (file_exists(path)) {
+    if (file_named(path)) {
         TRY_GOTO(file_read(&bytes, &size, path, SETTINGS_MAX), done);
         status = settings_parse(out, bytes, size, path);
     }
@@ -81,6 +109,7 @@ enum status model_check_tokenizer(const struct model_config *config, const struc
 static enum status model_weights(struct model *model, const char *folder) {
     struct weights_report report = {0};
     TRY(weights_table(&model->table, &model->config));
+    TRY(weights_check(&model->table, &model->config, folder));
     TRY(arena_init(&model->arena, model->table.floats * sizeof(float), true));
     model->weights = arena_take(&model->arena, model->table.floats * sizeof(float));
     TRY(weights_load(model->weights, &report, &model->table, &model->config, &model->config, folder, 0));

@@ -93,15 +93,21 @@ static enum status tensor_copy(struct load *load, const struct tensor *tensor, c
     return STATUS_OK;
 }
 
+// An encoder weight's tensor: it must be there and have its shape.
+static enum status body_tensor(const struct tensor **out, const struct load *load, const struct param *param) {
+    *out = tensor_of(load, param);
+    if (!*out)
+        return status_set(STATUS_DATA, "%s: weight %s is missing (with and without the prefix %s)", load->path,
+                          param->name, weights_prefix(load->config));
+    return shape_check(load, *out, param);
+}
+
 static enum status body_load(struct load *load) {
     unsigned head = load->config->layers + 1;
     for (size_t i = 0; i < load->table->n && load->table->at[i].bucket != head; i++) {
-        const struct param *param = &load->table->at[i];
-        const struct tensor *tensor = tensor_of(load, param);
-        if (!tensor)
-            return status_set(STATUS_DATA, "%s: weight %s is missing (with and without the prefix %s)", load->path,
-                              param->name, weights_prefix(load->config));
-        TRY(tensor_copy(load, tensor, param, NULL));
+        const struct tensor *tensor;
+        TRY(body_tensor(&tensor, load, &load->table->at[i]));
+        TRY(tensor_copy(load, tensor, &load->table->at[i], NULL));
     }
     return STATUS_OK;
 }
@@ -266,6 +272,21 @@ enum status weights_load(float *arena, struct weights_report *report, const stru
     free(load.rows);
     free(load.used);
     free(load.source);
+    free(path);
+    return status;
+}
+
+enum status weights_check(const struct param_table *table, const struct model_config *config, const char *folder) {
+    char *path = path_join(folder, "model.safetensors");
+    if (!path)
+        return status_set(STATUS_SYSTEM, "%s: no memory", folder);
+    struct load load = {.table = table, .config = config, .path = path};
+    enum status status = file_open(&load.file, folder, path);
+    const struct tensor *tensor;
+    for (size_t i = 0; i < table->n && table->at[i].bucket <= config->layers && status == STATUS_OK; i++)
+        if (config->kind != MODEL_BERT || !strstr(table->at[i].name, "pooler"))
+            status = body_tensor(&tensor, &load, &table->at[i]);
+    safetensors_close(&load.file);
     free(path);
     return status;
 }

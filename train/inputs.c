@@ -5,6 +5,7 @@
 #include "base/hash.h"
 #include "base/text.h"
 #include "model/model.h"
+#include "model/weights.h"
 
 bool inputs_random(const char *base) {
     return strncmp(base, "random:", 7) == 0;
@@ -34,6 +35,18 @@ enum status inputs_base(struct inputs *inputs, const struct job *job) {
     TRY(model_config_read(&inputs->base, base));
     TRY(tokenizer_open(&inputs->tokenizer, base));
     return model_check_tokenizer(&inputs->base, inputs->tokenizer, base);
+}
+
+// The base's encoder weights, before any data is read and memory taken.
+static enum status inputs_base_weights(const struct inputs *inputs, const struct job *job) {
+    struct param_table table = {0};
+    if (inputs_random(job->model.base))
+        return STATUS_OK;
+    enum status status = weights_table(&table, &inputs->config);
+    if (status == STATUS_OK)
+        status = weights_check(&table, &inputs->config, job->model.base);
+    param_table_release(&table);
+    return status;
 }
 
 static void inputs_dropout(struct model_config *config, double dropout) {
@@ -184,6 +197,7 @@ static enum status inputs_read(struct inputs *inputs, const struct job *job, str
     TRY(inputs_base(inputs, job));
     TRY(source_labels(&inputs->labels, &spec));
     TRY(inputs_config(inputs, job));
+    TRY(inputs_base_weights(inputs, job));
     TRY_GOTO(inputs_sources(sources, &spec, &inputs->labels), done);
     TRY_GOTO(inputs_data_hash(inputs->data_hash, sources, &inputs->labels), done);
     TRY_GOTO(inputs_base_hash(inputs, job), done);

@@ -57,8 +57,7 @@ static enum status open_hardware(struct trainer *t) {
 }
 
 static enum status open_events(struct trainer *t) {
-    TRY(events_open(&t->events, &t->previous, t->job->out, t->comm->rank == 0));
-    return t->comm->rank == 0 ? open_job_file(t->job) : STATUS_OK;
+    return events_open(&t->events, &t->previous, t->job->out, t->comm->rank == 0);
 }
 
 static enum status start_event(struct trainer *t) {
@@ -94,6 +93,8 @@ bool trainer_ended(const struct trainer *t) {
 }
 
 static enum status open_ready(struct trainer *t) {
+    if (t->comm->rank == 0)
+        TRY(open_job_file(t->job));
     t->started = trainer_clock();
     t->meter.since = t->started;
     t->weights_step = t->state.step;
@@ -148,7 +149,8 @@ static enum status stop_event(struct trainer *t, const char *reason, int exit_co
 }
 
 void trainer_fail(struct trainer *t, enum status status) {
-    if (t->events.fd >= 0 && t->end != TRAINER_STOPPED && stop_event(t, "error", status_exit_code(status)) != STATUS_OK)
+    if (t->events.fd >= 0 && t->started > 0 && t->end != TRAINER_STOPPED &&
+        stop_event(t, "error", status_exit_code(status)) != STATUS_OK)
         log_warn("events: the stop event could not be written");
 }
 

@@ -347,6 +347,7 @@ static void test_link(void **state) {
     assert_int_equal(readlink(link, to, sizeof to - 1), 13);
     assert_string_equal(to, "step-00000002");
     assert_false(file_exists(link)); // it points nowhere
+    assert_true(file_named(link));
     fault_set(0, EIO);
     assert_status(file_link(link, "step-00000003"), STATUS_IO);
     fault_set(-1, 0);
