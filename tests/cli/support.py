@@ -149,7 +149,7 @@ def golden(variable, *names):
 
 
 def skip(why):
-    print(f"SKIPPED: {why}", flush=True)
+    print(f"\nSKIPPED: {why}", flush=True)  # ./check looks for lines that begin so
     raise unittest.SkipTest(why)
 
 

@@ -82,7 +82,7 @@ class Layout(CheckpointCase):
 
     def test_h5dump(self):
         if not shutil.which("h5dump"):
-            s.skip("h5dump is not here")
+            s.skip("needs h5dump")
         shown = subprocess.run(["h5dump", "-d", "/model/classifier.out_proj.bias", f"{self.latest}/checkpoint.h5"], capture_output=True, check=True)
         self.assertIn(b"( 4 )", shown.stdout)
 

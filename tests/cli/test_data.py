@@ -219,12 +219,48 @@ class Stance(DataCase):
         self.assertAlmostEqual(event["official"]["value"], (f1[1] + f1[2]) / 2, places=6)
         self.assertEqual(sum(map(sum, event["confusion"])), 20)
 
+    def test_predictions_can_be_scored(self):
+        """What eval writes for the five targets is what score reads: TweetEval's files."""
+        out, predictions = self.path("o"), self.path("p")
+        os.makedirs(predictions)
+        self.train(*self.arguments(out, "stance"))
+        result = s.run("eval", "--model", f"{out}/model", "--data.dir", self.data, "--data.task", "stance",
+                       "--predictions", os.path.join(predictions, "stance"), "--json")
+        self.assertExit(result, 0)
+        score = s.run("score", "--data.dir", self.data, "--predictions", predictions, "--task", "stance", "--json")
+        self.assertExit(score, 0)
+        self.assertAlmostEqual(score.lines()[0]["tasks"]["stance"], result.lines()[0]["official"]["value"], places=8)
+
     def test_bad_row_names_the_targets_file(self):
         path = self.file("feminist/train_labels.txt", "stance")
         rows = s.file_lines(path)
         with open(path, "wb") as file:
             file.write(b"\n".join(rows[:2] + [b"5"] + rows[3:]) + b"\n")
         self.refused(65, f"{path}:3", '"5"', task="stance")
+
+
+class Real(s.Case):
+    """TweetEval itself."""
+
+    def prepare(self, task, *more):
+        folder, cache = s.golden("FINETUNED_DATA", "tweet_eval"), self.path("cache")
+        return folder, s.run("prepare", "--model.base", "random:tiny", "--data.dir", folder, "--data.task", task, "--out", cache, *more)
+
+    def test_every_row_is_there(self):
+        for task in ("emotion", "irony", "offensive", "stance", "stance/hillary"):
+            with self.subTest(task=task):
+                folder, result = self.prepare(task)
+                self.assertExit(result, 0)
+                for split in ("train", "val", "test"):
+                    targets = [task] if task != "stance" else [f"stance/{t}" for t in Stance.TARGETS]
+                    rows = sum(len(s.file_lines(os.path.join(folder, t, f"{split}_labels.txt"))) for t in targets)
+                    self.assertRegex(result.out, rf"(?m)^{split}\s+{rows}\b")
+
+    def test_a_split_that_is_not_there(self):
+        folder, result = self.prepare("sentiment")
+        if os.path.exists(os.path.join(folder, "sentiment", "train_text.txt")):
+            s.skip("this copy of TweetEval has a train split for sentiment")
+        self.assertRefused(result, 65, "sentiment", "train_text.txt")
 
 
 class Cache(DataCase):

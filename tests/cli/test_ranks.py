@@ -263,9 +263,9 @@ class Cpus(RanksCase):
 
     def need(self, n):
         if len(os.sched_getaffinity(0)) < n:
-            s.skip(f"a mask of {n} CPUs is not here")
+            s.skip(f"needs a mask of {n} CPUs")
         if not shutil.which("taskset"):
-            s.skip("taskset is not here")
+            s.skip("needs taskset")
 
     def test_auto_is_the_mask(self):
         self.assertEqual(self.threads("o"), len(os.sched_getaffinity(0)))

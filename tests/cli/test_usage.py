@@ -209,7 +209,7 @@ class Output(s.Case):
 
     def test_full_device(self):
         if not os.path.exists("/dev/full"):
-            s.skip("/dev/full is not here")
+            s.skip("needs /dev/full")
         folder, data = s.model_make(self.path("m"), s.LABELS), s.task_make(self.path("d"))
         for arguments in (["predict", "--model", folder, "a"], ["tokenize", "--model", folder, "a"], ["config"], ["config", "--yaml"],
                           ["inspect", folder], ["inspect", "--json", folder], ["eval", "--model", folder, "--data.dir", data, "--data.task", "emotion"],
