@@ -192,8 +192,6 @@ static bool text_is_clean(const char *text) {
 }
 
 static bool option_text_allowed(const struct option *option, const char *text) {
-    if (option->names && option_name(option, text) < 0)
-        return false;
     if (option->flags & OPTION_NAME)
         return !strpbrk(text, "/<") && strcmp(text, ".") != 0 && strcmp(text, "..") != 0;
     if (option->flags & OPTION_S3)

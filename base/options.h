@@ -43,7 +43,7 @@ struct option {
     const char *fallback; // the default as in the YAML; NULL: none, the verb says whether it must be given
     double least, most;   // of numbers and sizes; of a choice: the first of `names` that is one
     struct option_word words[2];
-    const char *const *names; // ends in NULL; of a text: the only ones allowed
+    const char *const *names; // ends in NULL
     unsigned flags;
     const char *later; // words not in this version yet, with blanks between; "*": all but the default
     const char *range; // for people, where it does not follow from the above

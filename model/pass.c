@@ -70,7 +70,7 @@ static enum status room_check(const struct pass *pass, const struct batch *batch
     if (batch->tokens > room->max_tokens || batch->size > room->max_examples)
         return status_set(STATUS_DATA, "batch: %u tokens in %u texts; there is room for %u in %u", batch->tokens,
                           batch->size, room->max_tokens, room->max_examples);
-    if (batch->parts == 0 || batch->parts > 4096 || (batch->parts & (batch->parts - 1)))
+    if (batch->parts == 0 || batch->parts > PASS_PARTS_MAX || (batch->parts & (batch->parts - 1)))
         return status_set(STATUS_ARGUMENT, "batch: %u parts are no power of two up to 4096", batch->parts);
     return STATUS_OK;
 }

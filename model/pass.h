@@ -22,6 +22,8 @@ struct pass_options {
     bool training; // memory for backward; dropout
 };
 
+#define PASS_PARTS_MAX 4096u // parts of one batch
+
 struct pass;
 
 // Plans and allocates the activation arena (sizes by pass_bytes). `config` and `table` are borrowed.

@@ -99,6 +99,18 @@ static struct source_spec inputs_spec(const struct job *job) {
     return (struct source_spec){(enum source_format)job->data.format, job->data.dir, job->data.task};
 }
 
+enum status inputs_look(const struct job *job) {
+    struct source_spec spec = inputs_spec(job);
+    struct labels labels = {0};
+    if (!inputs_random(job->model.base) && !file_is_folder(job->model.base))
+        return status_set(STATUS_DATA,
+                          "model.base: %s is no directory: give a Hugging Face model directory, or random:tiny",
+                          job->model.base);
+    enum status status = source_labels(&labels, &spec);
+    labels_release(&labels);
+    return status;
+}
+
 static void inputs_report(enum source_split split, const struct shard *shard, bool made) {
     struct shard_report r = shard_report(shard);
     log_info("data: %s: %u texts, %.1f tokens on average, p50 %u, p99 %u, longest %u; truncation cuts %u texts (%llu "

@@ -27,6 +27,9 @@ struct inputs {
 enum status inputs_open(struct inputs *inputs, const struct job *job, struct comm *comm, struct pool *pool);
 void inputs_close(struct inputs *inputs);
 
+// Whether base and task are there at all: a slip in their names is refused before <out> is made.
+enum status inputs_look(const struct job *job);
+
 // The base's configuration and tokenizer alone (prepare, tokenize).
 enum status inputs_base(struct inputs *inputs, const struct job *job);
 // Whether `base` is one of the random: models.

@@ -94,19 +94,15 @@ static enum status report_put(const struct trainer *t, const char *name, struct 
 }
 
 enum status report_write(struct trainer *t, const struct metrics *test, double test_loss) {
-    struct metrics val;
-    double val_loss;
     enum metric official = metric_official(t->job->data.task);
     struct text md = {0}, json = {0};
-    TRY(evaluate_split(t, SPLIT_VAL, &val, &val_loss));
     markdown_provenance(&md, t);
     markdown_split(&md, "test", test, test_loss, official, &t->inputs.labels);
-    markdown_split(&md, "val", &val, val_loss, official, &t->inputs.labels);
+    markdown_split(&md, "val", &t->best_val, t->best_val_loss, official, &t->inputs.labels);
     json_provenance(&json, t);
-    json_split(&json, "val", &val, val_loss, official, &t->inputs.labels);
+    json_split(&json, "val", &t->best_val, t->best_val_loss, official, &t->inputs.labels);
     json_split(&json, "test", test, test_loss, official, &t->inputs.labels);
     text_puts(&json, "\n}\n");
-    metrics_close(&val);
     if (t->comm->rank != 0) {
         text_release(&md);
         text_release(&json);

@@ -22,6 +22,9 @@ static enum status setup_parts(struct trainer *t, uint32_t *parts) {
                           "raise train.batch%s",
                           batch, *parts, *parts == 1 ? "" : "s", t->job->train.parts ? "" : " (auto)", world, *parts,
                           t->job->train.parts ? " and train.parts" : ", or set train.parts");
+    if (*parts / world > PASS_PARTS_MAX)
+        return status_set(STATUS_USAGE, "train.parts: %u are %u on each rank, at most %u fit: lower train.parts",
+                          *parts, *parts / world, PASS_PARTS_MAX);
     t->parts_own = *parts / world;
     return STATUS_OK;
 }

@@ -29,6 +29,7 @@ static enum status open_job_file(const struct job *job) {
 static enum status open_claim(struct trainer *t) {
     if (t->comm->rank != 0)
         return STATUS_OK;
+    TRY(inputs_look(t->job));
     TRY(file_make_folders(t->job->out));
     TRY(owner_take(&t->owner, t->job->out));
     return file_make_folders(t->job->checkpoints.dir);
@@ -131,6 +132,7 @@ void trainer_close(struct trainer *t) {
     batch_close(&t->batch);
     plan_close(&t->plan);
     trainer_state_release(&t->state);
+    metrics_close(&t->best_val);
     inputs_close(&t->inputs);
     events_close(&t->events);
     pool_close(t->pool);
@@ -262,7 +264,8 @@ static enum status finish_best(struct trainer *t) {
 }
 
 enum status trainer_best(struct trainer *t) {
-    return comm_agree(t->comm, finish_best(t));
+    TRY(comm_agree(t->comm, finish_best(t)));
+    return evaluate_split(t, SPLIT_VAL, &t->best_val, &t->best_val_loss);
 }
 
 enum status trainer_finish(struct trainer *t) {
@@ -281,7 +284,7 @@ enum status trainer_end_event(struct trainer *t) {
     event_integer(&t->events, "step", (int64_t)t->state.step);
     event_integer(&t->events, "epoch", (int64_t)t->state.epoch);
     text_printf(&t->events.line, ", \"best\": {\"step\": %llu, \"official\": ", (unsigned long long)t->state.best_step);
-    json_number_add(&t->events.line, t->state.best_metric);
+    json_number_add(&t->events.line, metric_value(&t->best_val, metric_official(t->job->data.task)));
     text_puts(&t->events.line, "}");
     event_number(&t->events, "seconds", trainer_clock() - t->started);
     return event_end(&t->events);

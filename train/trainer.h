@@ -57,7 +57,9 @@ struct trainer {
     struct trainer_state state;
     uint64_t weights_step, weights_epoch; // which weights are in the arena: the run's own, in the end the best's
     struct checkpoint_dir checkpoints;
-    char base_note[256];       // what import said
+    char base_note[256];     // what import said
+    struct metrics best_val; // of the best model, from trainer_best on
+    double best_val_loss;
     double started, trained_s; // seconds, monotonic
     struct meter meter;
     double peak_flops;                     // a second, all ranks' threads, of the register-only loop
@@ -77,7 +79,7 @@ void trainer_close(struct trainer *trainer);
 // diverged.
 enum status trainer_run(struct trainer *trainer);
 
-// Brings the best model's weights into trainer->arenas.weights.
+// Brings the best model's weights into trainer->arenas.weights and evaluates it on val.
 enum status trainer_best(struct trainer *trainer);
 // Evaluates the best model on test and writes report.json and report.md.
 enum status trainer_finish(struct trainer *trainer);

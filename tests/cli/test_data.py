@@ -32,6 +32,17 @@ class DataCase(s.Case):
             self.assertFalse(os.path.exists(os.path.join(out, "model")))
 
 
+class OwnTask(DataCase):
+    """A folder in TweetEval's layout with a name that is none of its tasks; a slip of that name finds it."""
+
+    def test_own_name(self):
+        os.rename(os.path.join(self.data, "emotion"), os.path.join(self.data, "support"))
+        out = self.path("o")
+        self.assertEqual(s.run("run", *self.arguments(out, "support")).rc, 0)
+        self.assertEqual(s.events(out, "eval")[-1]["official"]["name"], "macro_f1")
+        self.refused(64, "data.task", "suport", "did you mean support", task="suport")
+
+
 class Refused(DataCase):
     def test_labels(self):
         for bad in ("3", "-1", "1.0", "", "+1", "01", " 1", "1 ", "joy", "1e0", "4294967296", "18446744073709551617"):

@@ -205,7 +205,7 @@ class Launcher(RanksCase):
         """A launcher says that it started several, and this process sees itself alone."""
         for variable in ("SLURM_NTASKS", "PMI_SIZE", "OMPI_COMM_WORLD_SIZE"):
             with self.subTest(variable=variable):
-                result = s.run("run", *self.arguments("o"), env={variable: 2})
+                result = s.run("run", *self.arguments("o"), env={variable: 2, **s.MPI_LEAKS})
                 self.assertRefused(result, 64, variable, "comm.backend")
                 self.assertFalse(os.path.exists(self.path("o/events.jsonl")))
 
@@ -223,7 +223,7 @@ class Launcher(RanksCase):
         self.assertEqual((start["world"], start["backend"]), (2, "mpi"))
 
     def test_mpi_alone(self):
-        out = self.go("o", "--comm.backend", "mpi", "--train.max_steps", 1)
+        out = self.go("o", "--comm.backend", "mpi", "--train.max_steps", 1, env=s.MPI_LEAKS)
         self.assertEqual(s.events(out, "start")[0]["world"], 1)
 
     def test_self_under_mpirun(self):

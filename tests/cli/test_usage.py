@@ -81,7 +81,6 @@ class Values(s.Case):
         ("train.seed", "-1", ["train.seed", "-1"]),
         ("model.dropout", "1", ["model.dropout"]),
         ("data.max_length", "2", ["data.max_length", "3"]),
-        ("data.task", "emotoin", ["data.task", "emotoin", "emotion"]),
         ("data.truncation", "perhaps", ["data.truncation", "true", "false"]),
         ("log.samples", "2", ["log.samples"]),
         ("checkpoints.keep", "0", ["checkpoints.keep"]),

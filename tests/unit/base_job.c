@@ -193,7 +193,6 @@ static void test_values(void **state) {
     REFUSED("data: {truncation: no}", "write false");
     REFUSED("data: {truncation: 'true'}", "quotes");
     REFUSED("data: {truncation: 1}", "true, false");
-    REFUSED("data: {task: emotions}", "data.task: 'emotions'", "stance/abortion");
     REFUSED("data: {max_length: 2}", "data.max_length", "from 3");
     REFUSED("checkpoints: {buffer: 512MB}", "checkpoints.buffer: '512MB'", "512MiB");
     REFUSED("checkpoints: {buffer: 2TiB}", "'2TiB'");
