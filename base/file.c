@@ -282,6 +282,19 @@ static enum status file_write_create(struct file_write *file) {
     return file->fd >= 0 ? STATUS_OK : file_error(STATUS_IO, "create", file->path);
 }
 
+// Where a commit's rename goes: a link is followed, so that what it leads to is replaced and not the link. A device,
+// pipe or socket is refused: a rename would put a file in its place.
+static enum status write_target(char **out, const char *path) {
+    struct stat info;
+    bool link = lstat(path, &info) == 0 && S_ISLNK(info.st_mode);
+    if (stat(path, &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode))
+        return status_set(STATUS_IO, "create %s: it is no regular file: name a file", path);
+    *out = link ? realpath(path, NULL) : NULL;
+    if (!*out)
+        *out = strdup(path);
+    return *out ? STATUS_OK : status_set(STATUS_SYSTEM, "create %s: no memory", path);
+}
+
 enum status file_begin(struct file_write **out, const char *path) {
     *out = NULL;
     struct file_write *file = malloc(sizeof *file);
@@ -292,8 +305,10 @@ enum status file_begin(struct file_write **out, const char *path) {
     file->temporary = NULL;
     file->used = 0;
     file->pid = getpid();
-    file->path = strdup(path);
-    enum status status = file->path ? file_write_create(file) : status_set(STATUS_SYSTEM, "create %s: no memory", path);
+    file->path = NULL;
+    enum status status = write_target(&file->path, path);
+    if (status == STATUS_OK)
+        status = file_write_create(file);
     if (status != STATUS_OK) {
         file_write_free(file);
         return status;

@@ -193,7 +193,7 @@ static bool text_is_clean(const char *text) {
 
 static bool option_text_allowed(const struct option *option, const char *text) {
     if (option->flags & OPTION_NAME)
-        return !strpbrk(text, "/<") && strcmp(text, ".") != 0 && strcmp(text, "..") != 0;
+        return strlen(text) <= 100 && !strpbrk(text, "/<") && strcmp(text, ".") != 0 && strcmp(text, "..") != 0;
     if (option->flags & OPTION_S3)
         return strncmp(text, "s3://", 5) == 0 && text[5] && text[5] != '/';
     return true;

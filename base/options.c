@@ -38,7 +38,7 @@ static const char *const levels[] = {"error", "warn", "info", "debug", NULL};
 static const char *const weightings[] = {"none", "balanced", NULL};
 // clang-format off
 const struct option options[] = {
-    TEXT("job", job, NULL, .flags = OPTION_NAME, .range = "a name without / and <",
+    TEXT("job", job, NULL, .flags = OPTION_NAME, .range = "a name of at most 100 bytes without / and <",
          .help = "name of the job; by default the job file's name without its ending"),
     TEXT("out", out, "runs/<job>", .range = "a path",
          .help = "everything the job writes"),
@@ -133,7 +133,7 @@ const struct option options[] = {
     CHOICE("comm.fabric", comm.fabric, "auto", fabrics, .later = "*",
            .help = "with a name given, anything else is a failure"),
     REAL("comm.timeout", comm.timeout, "30.0", 1, 86400,
-         .help = "seconds without progress of a peer before the job ends"),
+         .help = "seconds without progress of a peer before the job ends (no effect yet: mpirun alone notices a lost rank)"),
     CHOICE("comm.reduce", comm.reduce, "fp32", reductions, .later = "bf16",
            .help = "gradients on the wire; with bf16 the bits are this world's own"),
 
@@ -144,7 +144,7 @@ const struct option options[] = {
     INTEGER("checkpoints.keep", checkpoints.keep, "3", 1, 1000000,
             .help = "newest ones that stay, and the best beside them"),
     {.key = "checkpoints.buffer", .type = OPTION_SIZE, AT(checkpoints.buffer), .fallback = "512MiB", .least = 0, .most = 1099511627776.0,
-     .help = "of each rank, for what an update would overwrite before it is written"},
+     .help = "of each rank, for what an update would overwrite before it is written (no effect yet: a save holds training)"},
     TEXT("checkpoints.resume", checkpoints.resume, "auto", .range = "auto, never, or a checkpoint's path",
          .help = "auto: go on from the newest good checkpoint"),
 

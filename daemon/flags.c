@@ -54,6 +54,8 @@ static enum status flags_choice(const struct verb_flags *spec, const struct flag
 static enum status flags_value(const struct verb_flags *spec, const struct flag *flag, const char *value) {
     switch (flag->kind) {
     case FLAG_STRING:
+        if (!*value && strcmp(flag->value, "TEXT") != 0)
+            return status_set(STATUS_USAGE, "%s: %s is empty, must be a %s", spec->verb, flag->name, flag->value);
         *(const char **)flag->out = value;
         return STATUS_OK;
     case FLAG_CHOICE:

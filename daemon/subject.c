@@ -85,14 +85,24 @@ static enum status subject_checkpoint(struct model *out, const char *path, const
     return status;
 }
 
+static enum status subject_unknown(const char *path) {
+    char *inside = path_join(path, "model");
+    bool run = inside && model_is(inside);
+    free(inside);
+    return status_set(STATUS_DATA,
+                      "%s is neither a model directory (config.json) nor a checkpoint (MANIFEST.json)%s%s%s", path,
+                      run ? ": did you mean " : "", run ? path : "", run ? "/model?" : "");
+}
+
 enum status subject_open(struct model *out, const char *path, const char *job_file) {
     *out = (struct model){0};
     if (model_is(path))
         return model_open(out, path);
     if (!checkpoint_is(path))
-        return status_set(STATUS_DATA, "%s is neither a model directory (config.json) nor a checkpoint (MANIFEST.json)",
-                          path);
-    enum status status = subject_checkpoint(out, path, job_file);
+        return subject_unknown(path);
+    char *real = realpath(path, NULL); // `latest` may move on while we read
+    enum status status = real ? subject_checkpoint(out, real, job_file) : status_errno(STATUS_DATA, "%s", path);
+    free(real);
     if (status != STATUS_OK)
         model_close(out);
     return status;

@@ -12,13 +12,17 @@
 #include "train/events.h"
 
 static enum status inspect_checkpoint(const char *path, bool verify, bool json) {
-    char *text = NULL;
-    if (verify)
-        TRY(checkpoint_verify(path));
-    TRY(checkpoint_describe(&text, path, json));
-    fputs(text, stdout);
+    char *text = NULL, *real = realpath(path, NULL); // `latest` may move on while we read
+    if (!real)
+        return status_errno(STATUS_DATA, "inspect: %s", path);
+    enum status status = verify ? checkpoint_verify(real) : STATUS_OK;
+    if (status == STATUS_OK)
+        status = checkpoint_describe(&text, real, json);
+    if (status == STATUS_OK)
+        fputs(text, stdout);
     free(text);
-    return STATUS_OK;
+    free(real);
+    return status;
 }
 
 static void inspect_tensors(const struct safetensors *file, bool json) {
@@ -100,8 +104,11 @@ static bool ends_with(const char *string, const char *end) {
 
 // Models and shards are read in full anyway; --verify adds the checkpoint's hashes.
 static enum status inspect_run(const char *path, bool verify, bool json) {
+    if (!*path)
+        return status_set(STATUS_USAGE, "inspect: the path is empty");
     if (!file_exists(path) && !file_is_folder(path))
         return status_set(STATUS_DATA, "inspect: %s is not there", path);
+    bool hashed = !model_is(path) && !ends_with(path, ".safetensors");
     if (model_is(path))
         TRY(inspect_model(path, json));
     else if (!file_is_folder(path) && ends_with(path, ".shard"))
@@ -116,14 +123,16 @@ static enum status inspect_run(const char *path, bool verify, bool json) {
                           ".safetensors file, a .shard file",
                           path);
     if (verify && !json)
-        puts("intact");
+        puts(hashed ? "intact: every hash agrees"
+                    : "well-formed: shapes, offsets and sizes agree; no hashes are recorded for it");
     return STATUS_OK;
 }
 
 int verb_inspect(int argc, char **argv) {
     bool verify = false, json = false, helped;
     const struct flag flags[] = {
-        {"--verify", FLAG_SWITCH, &verify, NULL, "check every hash; what is wrong, where (65)", NULL, false},
+        {"--verify", FLAG_SWITCH, &verify, NULL,
+         "check every hash of a checkpoint or shard (a model has none); what is wrong, where (65)", NULL, false},
         {"--json", FLAG_SWITCH, &json, NULL, "one JSON object", NULL, false},
         {NULL, FLAG_SWITCH, NULL, NULL, NULL, NULL, false},
     };

@@ -25,16 +25,25 @@ static void prepare_print(const struct inputs *inputs, const char *folder) {
     printf("shards in %s\n", folder);
 }
 
-// --out names the shards' folder here.
-static enum status prepare_run(struct job *job) {
-    struct inputs inputs = {0};
-    struct pool *pool = NULL;
-    enum status status;
-    char *cache = strdup(job->out);
+// --out names the shards' folder here; without it a job file's data.cache does.
+static enum status prepare_cache(struct job *job, bool has_file, int argc, char **argv) {
+    bool given = false;
+    for (int i = 1; i < argc; i++)
+        given = given || strcmp(argv[i], "--out") == 0 || strncmp(argv[i], "--out=", 6) == 0;
+    if (!given && !has_file)
+        return status_set(STATUS_USAGE, "prepare: --out DIR is required: the folder for the shards");
+    char *cache = strdup(given ? job->out : job->data.cache);
     if (!cache)
         return status_set(STATUS_SYSTEM, "prepare: no memory");
     free(job->data.cache);
     job->data.cache = cache;
+    return STATUS_OK;
+}
+
+static enum status prepare_run(const struct job *job) {
+    struct inputs inputs = {0};
+    struct pool *pool = NULL;
+    enum status status;
     TRY_GOTO(pool_open(&pool, (unsigned)job->threads), done);
     TRY_GOTO(inputs_open(&inputs, job, NULL, pool), done);
     prepare_print(&inputs, job->data.cache);
@@ -53,6 +62,8 @@ int verb_prepare(int argc, char **argv) {
             return fputs(prepare_help, stdout), 0;
     enum status status =
         job_read(&job, file, (const char *const *)argv + first, (size_t)(argc - first), JOB_NEED_PREPARE);
+    if (status == STATUS_OK)
+        status = prepare_cache(job, file != NULL, argc, argv);
     if (status == STATUS_OK)
         status = prepare_run(job);
     job_free(job);

@@ -194,5 +194,5 @@ int verb_run(int argc, char **argv) {
         return run_refused(status);
     status = run_job(job);
     job_free(job);
-    return fflush(stdout) == 0 || status != STATUS_OK ? status_exit_code(status) : 74;
+    return status == STATUS_OK ? verb_exit(status) : status_exit_code(status);
 }

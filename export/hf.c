@@ -12,9 +12,10 @@
 #include <unistd.h>
 
 static enum status hf_config(const struct export_model *model, const char *folder) {
+    struct model_config config = *model->config; // its labels are borrowed
     char *json = NULL, *path = path_join(folder, "config.json");
-    enum status status =
-        path ? model_config_print(&json, model->config) : status_set(STATUS_SYSTEM, "export: no memory");
+    config.stored_bf16 = model->bf16;
+    enum status status = path ? model_config_print(&json, &config) : status_set(STATUS_SYSTEM, "export: no memory");
     if (status == STATUS_OK)
         status = file_replace(path, json, strlen(json));
     free(json);

@@ -102,9 +102,10 @@ static struct source_spec inputs_spec(const struct job *job) {
 enum status inputs_look(const struct job *job) {
     struct source_spec spec = inputs_spec(job);
     struct labels labels = {0};
-    if (!inputs_random(job->model.base) && !file_is_folder(job->model.base))
+    if (!inputs_random(job->model.base) && !model_is(job->model.base))
         return status_set(STATUS_DATA,
-                          "model.base: %s is no directory: give a Hugging Face model directory, or random:tiny",
+                          "model.base: %s is no model directory (config.json is not there): give a Hugging Face model "
+                          "directory, or random:tiny",
                           job->model.base);
     enum status status = source_labels(&labels, &spec);
     labels_release(&labels);

@@ -167,9 +167,12 @@ static enum status resume_complete(struct trainer *t) {
 // saved here again; else the best is found anew.
 static enum status resume_best(struct trainer *t) {
     char *best = text_format("%s/step-%08llu", t->job->checkpoints.dir, (unsigned long long)t->state.best_step);
-    uint32_t here = !best || t->state.best_step == 0 || t->comm->rank != 0 || checkpoint_is(best);
+    bool asked = best && t->comm->rank == 0 && t->state.best_step != 0;
+    uint32_t missing = asked && checkpoint_verify(best) != STATUS_OK;
+    if (missing)
+        log_warn("resume: the best checkpoint, of step %llu, can't be used: %s", (unsigned long long)t->state.best_step,
+                 status_message());
     free(best);
-    uint32_t missing = !here;
     TRY(comm_flags(t->comm, &missing));
     if (!missing)
         return STATUS_OK;
@@ -177,10 +180,9 @@ static enum status resume_best(struct trainer *t) {
         t->saved_step = t->saved_cursor = UINT64_MAX;
         return save_now(t);
     }
-    log_warn("resume: the best checkpoint, of step %llu, is not in %s: the best is found anew from here",
-             (unsigned long long)t->state.best_step, t->job->checkpoints.dir);
+    log_warn("resume: the best is found anew from step %llu on", (unsigned long long)t->state.step);
     t->state.best_step = 0;
-    t->state.evaluations_without_gain = 0;
+    t->best_lost = true;
     return STATUS_OK;
 }
 

@@ -6,6 +6,8 @@
 #include "train/progress.h"
 #include "train/stop.h"
 
+#include <unistd.h>
+
 #define SKIPS_MAX 3 // not finite this often in a row: the run has diverged
 
 double trainer_clock(void) {
@@ -14,14 +16,30 @@ double trainer_clock(void) {
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-// <out>/job.yaml: the resolved job.
+// <out>/job.yaml: the resolved job. Its paths are absolute, so that it can be read from any working directory.
 static enum status open_job_file(const struct job *job) {
-    char *yaml = NULL, *path = path_join(job->out, "job.yaml");
-    enum status status = path ? job_print_yaml(&yaml, job, false) : status_set(STATUS_SYSTEM, "trainer: no memory");
+    struct job resolved = *job;
+    char **paths[] = {&resolved.out,        &resolved.model.vocab,     &resolved.data.dir,
+                      &resolved.data.cache, &resolved.checkpoints.dir, &resolved.model.base};
+    size_t n = sizeof paths / sizeof *paths - inputs_random(job->model.base);
+    char *made[sizeof paths / sizeof *paths] = {0}, *here = getcwd(NULL, 0), *yaml = NULL;
+    enum status status = here ? STATUS_OK : status_errno(STATUS_IO, "trainer: the working directory");
+    for (size_t i = 0; i < n && status == STATUS_OK; i++) {
+        made[i] = *paths[i] ? path_join(here, *paths[i]) : NULL;
+        if (*paths[i] && !made[i])
+            status = status_set(STATUS_SYSTEM, "trainer: no memory");
+        *paths[i] = made[i];
+    }
+    char *path = path_join(job->out, "job.yaml");
+    if (status == STATUS_OK)
+        status = path ? job_print_yaml(&yaml, &resolved, false) : status_set(STATUS_SYSTEM, "trainer: no memory");
     if (status == STATUS_OK)
         status = file_replace(path, yaml, strlen(yaml));
+    for (size_t i = 0; i < n; i++)
+        free(made[i]);
     free(yaml);
     free(path);
+    free(here);
     return status;
 }
 
@@ -246,6 +264,11 @@ enum status trainer_run(struct trainer *t) {
 static enum status finish_best(struct trainer *t) {
     struct trainer_state best = {0};
     struct checkpoint_arenas arenas = {.weights = t->arenas.weights};
+    if (t->state.best_step == 0 && t->best_lost) {
+        log_warn("the best checkpoint is lost and no evaluation came after it: the model of step %llu stands in for it",
+                 (unsigned long long)t->state.step);
+        t->state.best_step = t->state.step;
+    }
     if (t->state.best_step == 0)
         return status_set(STATUS_DATA, "%s: no evaluation gave a score: there is no best model", t->job->out);
     params_current(t->optimizer);

@@ -65,6 +65,7 @@ struct trainer {
     double peak_flops;                     // a second, all ranks' threads, of the register-only loop
     double peak_scratch[POOL_THREADS_MAX]; // FLOPs of each thread's loop
     enum trainer_end end;
+    bool best_lost;                    // the best checkpoint could not be used at the start
     bool complete;                     // it had ended before this start, with its last event written
     int stop_signal;                   // agreed by all ranks
     uint64_t saved_step, saved_cursor; // of the newest checkpoint, UINT64_MAX = none

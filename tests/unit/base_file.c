@@ -296,6 +296,32 @@ static void test_write_all(void **state) {
     assert_content(target, "abcXYfg");
 }
 
+// A link's target is replaced, the link stays; a pipe is not replaced by a file.
+static void test_targets(void **state) {
+    (void)state;
+    char *inside = support_folder(), *real = path_join(inside, "real"), *link = path_join(inside, "link"),
+         *pipe = path_join(inside, "pipe");
+    char *bytes;
+    assert_ok(file_replace(real, "old", 3));
+    assert_int_equal(symlink("real", link), 0);
+    assert_int_equal(mkfifo(pipe, 0600), 0);
+    assert_ok(file_replace(link, "new", 3));
+    assert_ok(file_read(&bytes, NULL, real, 100));
+    assert_string_equal(bytes, "new");
+    struct stat info;
+    assert_int_equal(lstat(link, &info), 0);
+    assert_true(S_ISLNK(info.st_mode));
+    assert_status(file_replace(pipe, "x", 1), STATUS_IO);
+    assert_int_equal(lstat(pipe, &info), 0);
+    assert_true(S_ISFIFO(info.st_mode));
+    free(bytes);
+    assert_ok(file_remove(inside));
+    free(pipe);
+    free(link);
+    free(real);
+    free(inside);
+}
+
 static void test_folders(void **state) {
     (void)state;
     char *deep = path_join(folder, "a//b/c/");
@@ -423,6 +449,7 @@ int main(void) {
         FILE_TEST(test_sizes),
         FILE_TEST(test_begin_fails),
         FILE_TEST(test_write_all),
+        FILE_TEST(test_targets),
         FILE_TEST(test_folders),
         FILE_TEST(test_remove),
         FILE_TEST(test_link),
