@@ -307,6 +307,29 @@ class Refused(Resume):
             file.write(bytes([byte[0] ^ 0x10]))
         return path
 
+    def test_best_is_damaged(self):
+        """The best checkpoint is older than the newest and broken: said so, and the best is found anew."""
+        best = s.checkpoint_attributes(s.checkpoint(self.out, "step-00000008"))["best_step"]
+        self.assertEqual(int(best), 5, "the first epoch's evaluation")
+        self.break_checkpoint("step-00000005")
+        result = self.go()
+        self.assertIn("step-00000005", result.err)
+        self.assertIn(s.events(self.out, "end")[-1]["best"]["step"], (10, 15))
+        self.assertTrue(os.path.exists(os.path.join(self.out, "model", "config.json")))
+
+    def test_best_and_model_are_lost(self):
+        """A complete run without its best checkpoint and model: the newest stands in, and it is said."""
+        shutil.rmtree(self.out)
+        shutil.copytree(self.unbroken, self.out, symlinks=True)
+        best = s.events(self.out, "end")[-1]["best"]["step"]
+        if best == 15:
+            s.skip("a run whose best is not its newest")
+        shutil.rmtree(s.checkpoint(self.out, f"step-{best:08d}"))
+        shutil.rmtree(os.path.join(self.out, "model"))
+        result = self.go()
+        self.assertIn("stands in", result.err)
+        self.assertEqual(s.events(self.out, "end")[-1]["best"]["step"], 15)
+
     def test_another_job(self):
         """Names the key and both values; nothing is touched."""
         before = s.checkpoint_names(self.out)

@@ -325,7 +325,29 @@ class Stale(s.Case):
     def test_other_dtype(self):
         self.train(self.job)
         self.train(self.job, "--export.dtype", "bf16")
+        self.assertEqual(s.json_read(f"{self.out}/model/config.json")["dtype"], "bfloat16")
+        made = os.stat(f"{self.out}/model/model.safetensors").st_mtime_ns
+        self.train(self.job, "--export.dtype", "bf16")
+        self.assertEqual(os.stat(f"{self.out}/model/model.safetensors").st_mtime_ns, made, "nothing is missing now")
         self.assertLess(os.path.getsize(f"{self.out}/model/model.safetensors"), 400000, "export.dtype may differ on resume, and is obeyed")
+
+
+class Elsewhere(s.Case):
+    """A run started with relative paths; its checkpoints answer from any folder, and a run's folder is told from a model's."""
+
+    def test_other_folder(self):
+        root = self.path("root")
+        s.task_make(os.path.join(root, "d"))
+        s.model_make(os.path.join(root, "m"))
+        result = s.run("run", "--model.base", "m", "--data.dir", "d", "--data.task", "emotion", "--data.max_length", 40, "--out", "o",
+                       "--train.max_steps", 2, "--threads", 1, cwd=root)
+        self.assertEqual(result.rc, 0, result)
+        checkpoint = os.path.join(root, "o", "checkpoints", "latest")
+        self.assertEqual(s.run("predict", "--model", checkpoint, "a b", cwd="/").out, s.run("predict", "--model", checkpoint, "a b", cwd=root).out)
+        self.assertRefused(s.run("predict", "--model", os.path.join(root, "o"), "a b"), 65, "o/model?")
+        verified = s.run("inspect", "--verify", os.path.join(root, "o", "model"))
+        self.assertEqual(verified.rc, 0)
+        self.assertIn("no hashes are recorded", verified.out)
 
 
 class Odd(s.Case):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Verbs, flags, keys and exit codes: what is refused before anything is done, and how it is said."""
 import os
+import stat
 import re
 import subprocess
 
@@ -216,6 +217,24 @@ class Output(s.Case):
             with self.subTest(arguments=arguments[0]), open("/dev/full", "wb") as full:
                 process = subprocess.run(s.command(arguments), stdout=full, stderr=subprocess.PIPE, env=s.environment(), check=False)
                 self.assertEqual(process.returncode, 74, f"{arguments} {process.stderr}")
+
+    def test_no_device_is_replaced(self):
+        """A file is committed by rename: never onto a pipe or device, and through a link to what it leads to."""
+        folder, data, pipe, link = s.model_make(self.path("m"), s.LABELS), s.task_make(self.path("d")), self.path("pipe"), self.path("link")
+        os.mkfifo(pipe)
+        os.symlink("target", link)
+        arguments = ["eval", "--model", folder, "--data.dir", data, "--data.task", "emotion", "--predictions"]
+        self.assertRefused(s.run(*arguments, pipe), 74, "pipe")
+        self.assertTrue(stat.S_ISFIFO(os.stat(pipe).st_mode))
+        open(self.path("target"), "w").close()
+        self.assertEqual(s.run(*arguments, link).rc, 0)
+        self.assertTrue(os.path.islink(link) and os.path.getsize(self.path("target")) > 0)
+
+    def test_empty_paths(self):
+        for arguments in (["inspect", ""], ["export", "--from", "x", "--to", "hf", "--out", ""], ["predict", "--model", "", "a"],
+                          ["prepare", "--model.base", "random:tiny", "--data.dir", "x", "--data.task", "emotion"]):
+            with self.subTest(arguments=arguments):
+                self.assertRefused(s.run(*arguments), 64)
 
     def test_predictions_that_cannot_be_written(self):
         folder, data = s.model_make(self.path("m"), s.LABELS), s.task_make(self.path("d"))
