@@ -8,7 +8,8 @@
 #include <string.h>
 #include <time.h>
 
-#pragma GCC poison strcpy strcat strncpy strncat sprintf vsprintf strtok gets atoi atol atoll atof asctime gmtime localtime
+#pragma GCC poison strcpy strcat strncpy strncat sprintf vsprintf strtok gets atoi atol atoll atof asctime gmtime      \
+    localtime
 // HDF5's header has a member of this name, so only calls are banned.
 #define ctime(time) ctime_is_banned(time)
 

@@ -6,16 +6,14 @@
 #include <stdint.h>
 #include <string.h>
 
-static inline float bf16_to_float(uint16_t half)
-{
+static inline float bf16_to_float(uint16_t half) {
     uint32_t bits = (uint32_t)half << 16;
     float value;
     memcpy(&value, &bits, sizeof value);
     return value;
 }
 
-static inline uint16_t bf16_from_float(float value)
-{
+static inline uint16_t bf16_from_float(float value) {
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
     if ((bits & 0x7fffffffu) > 0x7f800000u)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The job: every option of the job file (design, section 6), described once in the table of base/options.c. Each key is also a
-// flag. Filled with defaults, then the file, then the flags; each value knows where it came from (for messages).
+// The job: every option of the job file (design, section 6), described once in the table of base/options.c. Each key is
+// also a flag. Filled with defaults, then the file, then the flags; each value knows where it came from (for messages).
 #ifndef FINETUNED_BASE_JOB_H
 #define FINETUNED_BASE_JOB_H
 
@@ -21,7 +21,14 @@ enum job_metric { JOB_OFFICIAL, JOB_ACCURACY, JOB_MACRO_F1, JOB_MACRO_RECALL, JO
 enum job_backend { JOB_BACKEND_AUTO, JOB_BACKEND_SELF, JOB_BACKEND_MPI, JOB_BACKEND_OFI, JOB_BACKEND_NCCL };
 enum job_fabric { JOB_FABRIC_AUTO, JOB_FABRIC_EFA, JOB_FABRIC_TCP, JOB_FABRIC_SHM };
 enum job_reduce { JOB_REDUCE_FP32, JOB_REDUCE_BF16 };
-enum job_export { JOB_EXPORT_HF, JOB_EXPORT_SAGEMAKER, JOB_EXPORT_ONNX, JOB_EXPORT_NEURON, JOB_EXPORT_GRAVITON, JOB_EXPORTS };
+enum job_export {
+    JOB_EXPORT_HF,
+    JOB_EXPORT_SAGEMAKER,
+    JOB_EXPORT_ONNX,
+    JOB_EXPORT_NEURON,
+    JOB_EXPORT_GRAVITON,
+    JOB_EXPORTS
+};
 
 struct job {
     char *job, *out;
@@ -85,16 +92,18 @@ struct job {
 enum job_need { JOB_NEED_RUN, JOB_NEED_PREPARE, JOB_NEED_NOTHING };
 
 // Defaults, then `file` (NULL: none), then flags: `--key value` and `--key=value` pairs, lists with commas.
-// Every mistake is STATUS_USAGE: key, value, allowed range, and the file's line or the flag; unknown keys with the nearest known name.
-// Given twice in the file a key is refused; given twice as a flag the last one holds.
-// Values that this version can't do yet are STATUS_USAGE "… not in this version yet" (see options.c). Frees nothing on error but what it made.
+// Every mistake is STATUS_USAGE: key, value, allowed range, and the file's line or the flag; unknown keys with the
+// nearest known name. Given twice in the file a key is refused; given twice as a flag the last one holds. Values that
+// this version can't do yet are STATUS_USAGE "… not in this version yet" (see options.c). Frees nothing on error but
+// what it made.
 enum status job_read(struct job **out, const char *file, const char *const *flags, size_t n_flags, enum job_need need);
 void job_free(struct job *job);
 // The same from the file's bytes (NULL: none); `name` is the file's, for messages. Reads nothing else.
-enum status job_parse(struct job **out, const char *bytes, size_t size, const char *name, const char *const *flags, size_t n_flags,
-                      enum job_need need);
+enum status job_parse(struct job **out, const char *bytes, size_t size, const char *name, const char *const *flags,
+                      size_t n_flags, enum job_need need);
 
-// The resolved job as YAML, every key, malloc'ed; readable by job_read. `comments`: with each key's help (config --yaml).
+// The resolved job as YAML, every key, malloc'ed; readable by job_read. `comments`: with each key's help (config
+// --yaml).
 enum status job_print_yaml(char **out, const struct job *job, bool comments);
 // The options table for people: key, value, default, range, help. malloc'ed. `markdown`: as docs/options.md.
 enum status job_print_table(char **out, const struct job *job, bool markdown);
@@ -102,9 +111,9 @@ enum status job_print_table(char **out, const struct job *job, bool markdown);
 char *job_value(const struct job *job, const char *key);
 // The i-th key, NULL behind the last: lets others walk the table (config hash, report's differences).
 const char *job_key(size_t i);
-// Whether the key is part of what defines a run (design, section 6: model and data by content are hashed by the caller; these are the
-// `train` keys, `model.head`, `model.dropout`, `data.max_length`, `data.truncation`, … without paths and without max_tokens, max_steps,
-// max_time, eval_every, epochs).
+// Whether the key is part of what defines a run (design, section 6: model and data by content are hashed by the caller;
+// these are the `train` keys, `model.head`, `model.dropout`, `data.max_length`, `data.truncation`, … without paths and
+// without max_tokens, max_steps, max_time, eval_every, epochs).
 bool job_key_defines_run(size_t i);
 
 #endif

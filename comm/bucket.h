@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gradient buckets: a bucket's sum over micro-batches and ranks. bucket_begin may be called as soon as a layer's gradient is written.
+// Gradient buckets: a bucket's sum over micro-batches and ranks. bucket_begin may be called as soon as a layer's
+// gradient is written.
 #ifndef FINETUNED_COMM_BUCKET_H
 #define FINETUNED_COMM_BUCKET_H
 
@@ -7,11 +8,13 @@
 #include "base/pool.h"
 #include "comm/comm.h"
 
-// One step's gradient sums. Micro-batches of a rank are leaves of the same binary tree as parts and ranks: their partial sums
-// are a stack (like carries of a binary counter) of at most log2(micro-batches) arenas, allocated at open for `max_micro_batches`.
+// One step's gradient sums. Micro-batches of a rank are leaves of the same binary tree as parts and ranks: their
+// partial sums are a stack (like carries of a binary counter) of at most log2(micro-batches) arenas, allocated at open
+// for `max_micro_batches`.
 struct buckets;
 
-enum status buckets_open(struct buckets **out, struct comm *comm, const struct param_table *table, struct pool *pool, uint32_t max_micro_batches);
+enum status buckets_open(struct buckets **out, struct comm *comm, const struct param_table *table, struct pool *pool,
+                         uint32_t max_micro_batches);
 void buckets_close(struct buckets *buckets);
 uint64_t buckets_bytes(const struct buckets *buckets); // of all its arenas
 
@@ -19,7 +22,8 @@ uint64_t buckets_bytes(const struct buckets *buckets); // of all its arenas
 void buckets_start(struct buckets *buckets, uint64_t cursor, uint32_t micro_batches);
 // The arena that micro-batch `m` (0, 1, … in order) writes its gradient into.
 float *buckets_arena(struct buckets *buckets, uint32_t m);
-// Bucket `l` of micro-batch `m` is written: adds what can be added; after the last micro-batch, the sum over ranks begins (and may block).
+// Bucket `l` of micro-batch `m` is written: adds what can be added; after the last micro-batch, the sum over ranks
+// begins (and may block).
 enum status bucket_begin(struct buckets *buckets, unsigned l, uint32_t m);
 // All buckets are complete: the global gradient, the same bits on every rank. Borrowed until the next start.
 enum status buckets_finish(struct buckets *buckets, float **gradient);

@@ -12,7 +12,8 @@
 
 struct comm;
 
-// An injected fault (FINETUNED_FAULT, comm/fault.c): this rank's gradients of cursors [cursor, cursor + count) get a NaN.
+// An injected fault (FINETUNED_FAULT, comm/fault.c): this rank's gradients of cursors [cursor, cursor + count) get a
+// NaN.
 struct comm_fault {
     int rank;
     uint64_t cursor, count;
@@ -45,10 +46,10 @@ struct comm {
     unsigned n_faults;
 };
 
-// The world that a launcher started, or one rank. `backend`: enum job_backend (auto, self, mpi; others STATUS_USAGE "not in this version yet").
-// MPI is initialised only under a launcher (OMPI_COMM_WORLD_SIZE, PMIX_RANK, PMI_RANK …) or with backend mpi, MPI_THREAD_FUNNELED or above.
-// The launcher guard (design, section 6): SLURM_NTASKS, PMI_SIZE or OMPI_COMM_WORLD_SIZE above 1 and a world of 1 is STATUS_USAGE with a hint
-// unless `backend` is self.
+// The world that a launcher started, or one rank. `backend`: enum job_backend (auto, self, mpi; others STATUS_USAGE
+// "not in this version yet"). MPI is initialised only under a launcher (OMPI_COMM_WORLD_SIZE, PMIX_RANK, PMI_RANK …) or
+// with backend mpi, MPI_THREAD_FUNNELED or above. The launcher guard (design, section 6): SLURM_NTASKS, PMI_SIZE or
+// OMPI_COMM_WORLD_SIZE above 1 and a world of 1 is STATUS_USAGE with a hint unless `backend` is self.
 enum status comm_open(struct comm **out, int backend);
 void comm_close(struct comm *comm); // MPI_Finalize where we initialised it; NULL is fine
 
@@ -62,23 +63,26 @@ enum status comm_receive(struct comm *comm, int peer, void *bytes, size_t size);
 // Ends every rank at once with this exit code.
 void comm_abort(struct comm *comm, int exit_code) __attribute__((noreturn));
 
-// All ranks leave with the same status: the lowest rank's that failed, with its message (prefixed by its rank and host on the others). Collective,
-// but for a rank that has lost another one (STATUS_REMOTE, STATUS_TIMEOUT): it returns at once, since the others can't be reached.
+// All ranks leave with the same status: the lowest rank's that failed, with its message (prefixed by its rank and host
+// on the others). Collective, but for a rank that has lost another one (STATUS_REMOTE, STATUS_TIMEOUT): it returns at
+// once, since the others can't be reached.
 enum status comm_agree(struct comm *comm, enum status mine);
 // OR over ranks of a set of flags. Collective.
 enum status comm_flags(struct comm *comm, uint32_t *flags);
 // Whether every rank holds the same bytes (hash compared). Collective. STATUS_DATA naming `what` if not.
 enum status comm_same(struct comm *comm, const void *bytes, size_t size, const char *what);
 
-// Sums over ranks in tree order, rank r holding leaf r: ((0+1)+(2+3))+…, in place, the result on every rank, bits equal on all.
-// In a world that is no power of two the ranks are added in their order, ((0+1)+2)+…. scratch: at least n floats (or doubles).
+// Sums over ranks in tree order, rank r holding leaf r: ((0+1)+(2+3))+…, in place, the result on every rank, bits equal
+// on all. In a world that is no power of two the ranks are added in their order, ((0+1)+2)+…. scratch: at least n
+// floats (or doubles).
 enum status comm_tree_sum(struct comm *comm, float *values, size_t n, float *scratch);
 enum status comm_tree_sum_double(struct comm *comm, double *values, size_t n, double *scratch);
 // a[i] += b[i]: the one function that adds, for ranks and micro-batches alike.
 void comm_add(float *a, const float *b, size_t n);
 
-// Faults for tests, from FINETUNED_FAULT in the environment (comm/README.md); comm_open reads it and refuses what it does not know.
-// A pure function of the string (NULL: no faults): STATUS_USAGE if it is not of the form "kind:key=value,…;kind:…".
+// Faults for tests, from FINETUNED_FAULT in the environment (comm/README.md); comm_open reads it and refuses what it
+// does not know. A pure function of the string (NULL: no faults): STATUS_USAGE if it is not of the form
+// "kind:key=value,…;kind:…".
 enum status comm_faults_parse(struct comm_fault out[COMM_FAULTS], unsigned *n, const char *string);
 bool comm_fault_nan(const struct comm *comm, uint64_t cursor); // whether this rank is to poison this cursor's gradient
 

@@ -28,7 +28,8 @@ struct tokenizer_info {
 };
 
 // Opens the tokenizer of a model directory: tokenizer.json, or vocab.json + merges.txt, or vocab.txt; with
-// tokenizer_config.json (do_lower_case, add_prefix_space, strip_accents, …) where it is there. STATUS_DATA if unusable, naming the file.
+// tokenizer_config.json (do_lower_case, add_prefix_space, strip_accents, …) where it is there. STATUS_DATA if unusable,
+// naming the file.
 enum status tokenizer_open(struct tokenizer **out, const char *folder);
 
 // The built-in vocabulary of bytes, for random: models: byte-level BPE without merges (5 special tokens and 256 bytes).
@@ -42,33 +43,35 @@ void tokenizer_set_prefix_space(struct tokenizer *tokenizer, bool on);
 void tokenizer_hash(const struct tokenizer *tokenizer, struct hash_stream *hash);
 // The token's text as in the vocabulary (BPE: in the byte alphabet), NULL for an id without one. Borrowed.
 const char *tokenizer_token(const struct tokenizer *tokenizer, int32_t id);
-// Writes the tokenizer's files into a model directory so that Transformers and we read the same tokenizer there: those it was
-// opened from, byte for byte, and tokenizer_config.json, special_tokens_map.json (written by us if they were not there).
-// For the built-in vocabulary: vocab.json, merges.txt, tokenizer_config.json, special_tokens_map.json.
+// Writes the tokenizer's files into a model directory so that Transformers and we read the same tokenizer there: those
+// it was opened from, byte for byte, and tokenizer_config.json, special_tokens_map.json (written by us if they were not
+// there). For the built-in vocabulary: vocab.json, merges.txt, tokenizer_config.json, special_tokens_map.json.
 enum status tokenizer_save(const struct tokenizer *tokenizer, const char *folder, unsigned model_max_length);
 
 // One text's (or pair's) tokens; buffers grow and are reused from call to call.
 struct encoding {
-    int32_t *ids;      // [n]
-    uint8_t *types;    // [n] token_type_ids: 1 for the second text of WordPiece pairs and its [SEP], else 0
-    int8_t *sequence;  // [n] -1 outer special token, 0 text, 1 pair
-    uint32_t *begin;   // [n] byte offsets into text or pair, [begin, end)
-    uint32_t *end;     // [n]
-    uint32_t n;        // tokens, special ones included
-    uint32_t full;     // what n would be without truncation
-    uint32_t room;     // capacity
-    void *scratch;     // the tokenizer's own
+    int32_t *ids;     // [n]
+    uint8_t *types;   // [n] token_type_ids: 1 for the second text of WordPiece pairs and its [SEP], else 0
+    int8_t *sequence; // [n] -1 outer special token, 0 text, 1 pair
+    uint32_t *begin;  // [n] byte offsets into text or pair, [begin, end)
+    uint32_t *end;    // [n]
+    uint32_t n;       // tokens, special ones included
+    uint32_t full;    // what n would be without truncation
+    uint32_t room;    // capacity
+    void *scratch;    // the tokenizer's own
 };
 void encoding_release(struct encoding *encoding);
 
 struct tokenizer_options {
     enum tokenizer_special special;
-    uint32_t max_length; // total, special tokens included; 0 = no truncation. Right side, longest first (golden/README.md).
+    uint32_t
+        max_length; // total, special tokens included; 0 = no truncation. Right side, longest first (golden/README.md).
 };
 
 // `pair` NULL: one text. Texts are valid UTF-8 and may hold NUL; invalid UTF-8 is STATUS_DATA with the byte's offset.
 // max_length too small for the special tokens: STATUS_USAGE. Same bytes, same options: same ids, on any thread.
-enum status tokenizer_encode(const struct tokenizer *tokenizer, struct encoding *out, const char *text, size_t text_size,
-                             const char *pair, size_t pair_size, const struct tokenizer_options *options);
+enum status tokenizer_encode(const struct tokenizer *tokenizer, struct encoding *out, const char *text,
+                             size_t text_size, const char *pair, size_t pair_size,
+                             const struct tokenizer_options *options);
 
 #endif

@@ -68,7 +68,8 @@ enum status tokenizer_parse_config(struct tokenizer *tokenizer, const char *byte
 // After all files: finds the special tokens, checks that what must be there is.
 enum status tokenizer_finish(struct tokenizer *tokenizer);
 
-// JSON as these files have it: one value, no duplicate keys. The message says line and column. `flags`: further ones of jansson.
+// JSON as these files have it: one value, no duplicate keys. The message says line and column. `flags`: further ones of
+// jansson.
 enum status tokenizer_json_load(json_t **out, const char *bytes, size_t size, size_t flags);
 // Tokens from an object {"text": id, …}.
 enum status tokenizer_parse_vocab_json(struct tokenizer *tokenizer, json_t *vocab);

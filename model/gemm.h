@@ -19,13 +19,13 @@ enum status gemm_open(struct gemm **out, struct pool *pool, const struct ops *op
 void gemm_close(struct gemm *gemm);
 
 // y (M,N) = x (M,K) Wᵀ + bias; rows lie ldy and ldx floats apart; bias (N) or NULL.
-void gemm_forward(struct gemm *gemm, float *y, size_t ldy, const float *x, size_t ldx, const float *tiles, const float *bias, size_t m,
-                  size_t n, size_t k);
+void gemm_forward(struct gemm *gemm, float *y, size_t ldy, const float *x, size_t ldx, const float *tiles,
+                  const float *bias, size_t m, size_t n, size_t k);
 // dx (M,K) = dy (M,N) W, or dx += with `accumulate`.
-void gemm_input(struct gemm *gemm, float *dx, size_t ldx, const float *dy, size_t ldy, const float *tiles, size_t m, size_t n, size_t k,
-                bool accumulate);
+void gemm_input(struct gemm *gemm, float *dx, size_t ldx, const float *dy, size_t ldy, const float *tiles, size_t m,
+                size_t n, size_t k, bool accumulate);
 // dtiles [ceil(N/32)][K][32] written: dW = dyᵀ x over rows cut into `parts` (a power of two) runs offsets[0..parts].
-void gemm_weight(struct gemm *gemm, float *dtiles, const float *dy, size_t ldy, const float *x, size_t ldx, const uint32_t *offsets,
-                 uint32_t parts, size_t n, size_t k);
+void gemm_weight(struct gemm *gemm, float *dtiles, const float *dy, size_t ldy, const float *x, size_t ldx,
+                 const uint32_t *offsets, uint32_t parts, size_t n, size_t k);
 
 #endif

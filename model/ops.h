@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The op table: one entry an op, compiled once for each instruction set (model/ops/*.c are the definitions). Ops are serial functions
-// over rows; who calls them cuts the rows into tasks. Every output row depends on its own input row (or segment) only, and
-// every sum runs in one fixed order that does not depend on the vector width, so the same text gives the same bits whatever shares its batch.
+// The op table: one entry an op, compiled once for each instruction set (model/ops/*.c are the definitions). Ops are
+// serial functions over rows; who calls them cuts the rows into tasks. Every output row depends on its own input row
+// (or segment) only, and every sum runs in one fixed order that does not depend on the vector width, so the same text
+// gives the same bits whatever shares its batch.
 #ifndef FINETUNED_MODEL_OPS_H
 #define FINETUNED_MODEL_OPS_H
 
@@ -11,8 +12,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// Dropout: element c of row r of an example is kept if its 16-bit lane of Philox(counter = {c/8, row, site, example}, key) is >= threshold;
-// a kept value is multiplied by 65536/(65536-threshold). Word w of a block holds lanes 2w (low half) and 2w+1 (high half); c%8 is the lane.
+// Dropout: element c of row r of an example is kept if its 16-bit lane of Philox(counter = {c/8, row, site, example},
+// key) is >= threshold; a kept value is multiplied by 65536/(65536-threshold). Word w of a block holds lanes 2w (low
+// half) and 2w+1 (high half); c%8 is the lane.
 struct dropout {
     uint64_t key;       // rng_mix(seed, cursor)
     uint32_t site;      // which dropout of the model: (layer * 4 + kind), see model/forward.c
@@ -21,7 +23,7 @@ struct dropout {
 
 // One attention segment: one example, one head. Rows of q, k, v, … lie `stride` floats apart.
 struct attention {
-    const float *q, *k, *v; // (rows_q, D), (length, D), (length, D)
+    const float *q, *k, *v;  // (rows_q, D), (length, D), (length, D)
     size_t stride_q, stride; // floats between rows of q (and out, dq, dout) and of k, v (and dk, dv)
     uint32_t rows_q;         // length, or 1 (the first row only)
     uint32_t length;
@@ -38,20 +40,25 @@ struct ops {
     double (*fma_peak)(uint64_t rounds);
     // out(C) = word + position + type rows: one token.
     void (*embed_row)(float *out, const float *word, const float *position, const float *type, size_t c);
-    // y = (x - mean)/sqrt(var + eps) * gamma + beta over rows of C; keeps xhat-free statistics: mean(rows), rstd(rows). y may be x.
+    // y = (x - mean)/sqrt(var + eps) * gamma + beta over rows of C; keeps xhat-free statistics: mean(rows), rstd(rows).
+    // y may be x.
     void (*layernorm_forward)(float *y, float *mean, float *rstd, const float *x, const float *gamma, const float *beta,
                               size_t rows, size_t c, float eps);
     // dx from dy; x, mean, rstd of the forward pass. dx may be dy.
-    void (*layernorm_backward)(float *dx, const float *dy, const float *x, const float *mean, const float *rstd, const float *gamma,
-                               size_t rows, size_t c);
-    // Column range [c0, c1) of dgamma and dbeta, each summed over `parts` runs of rows (part p: rows offsets[p]..offsets[p+1], in order) in
-    // the fixed binary tree over parts; written, not added. parts is a power of two <= 4096. x, dy: (rows, C).
-    void (*layernorm_parameters)(float *dgamma, float *dbeta, const float *dy, const float *x, const float *mean, const float *rstd,
-                                 const uint32_t *offsets, uint32_t parts, size_t c, size_t c0, size_t c1);
+    void (*layernorm_backward)(float *dx, const float *dy, const float *x, const float *mean, const float *rstd,
+                               const float *gamma, size_t rows, size_t c);
+    // Column range [c0, c1) of dgamma and dbeta, each summed over `parts` runs of rows (part p: rows
+    // offsets[p]..offsets[p+1], in order) in the fixed binary tree over parts; written, not added. parts is a power of
+    // two <= 4096. x, dy: (rows, C).
+    void (*layernorm_parameters)(float *dgamma, float *dbeta, const float *dy, const float *x, const float *mean,
+                                 const float *rstd, const uint32_t *offsets, uint32_t parts, size_t c, size_t c0,
+                                 size_t c1);
     // Bias gradient: columns [c0, c1) of dbias = sum of dy over rows, part after part in the tree; written.
-    void (*column_sums)(float *dbias, const float *dy, const uint32_t *offsets, uint32_t parts, size_t c, size_t c0, size_t c1);
+    void (*column_sums)(float *dbias, const float *dy, const uint32_t *offsets, uint32_t parts, size_t c, size_t c0,
+                        size_t c1);
     // y = x * mask (rows of C of one example, first_row = the row's number within it); y may be x.
-    void (*dropout)(float *y, const float *x, size_t rows, size_t c, uint32_t first_row, uint32_t example, const struct dropout *d);
+    void (*dropout)(float *y, const float *x, size_t rows, size_t c, uint32_t first_row, uint32_t example,
+                    const struct dropout *d);
     // y += x
     void (*add)(float *y, const float *x, size_t n);
     void (*gelu_forward)(float *y, const float *x, size_t n);                    // x/2 (1 + erf(x/sqrt 2))
@@ -61,17 +68,21 @@ struct ops {
     // out (rows_q, D) = dropout(softmax(scale * q kT)) v. scratch: attention_scratch(length, D) floats.
     void (*attention_forward)(float *out, const struct attention *a, float *scratch);
     // dq (rows_q, D), dk, dv (length, D) written (not added) from dout (rows_q, D); probabilities are computed again.
-    void (*attention_backward)(float *dq, float *dk, float *dv, const float *dout, const struct attention *a, float *scratch);
-    // Cross entropy of rows of n logits: losses(rows) (double), dlogits(rows, n) = scale * (softmax - onehot); dlogits may be NULL.
-    void (*cross_entropy)(double *losses, float *dlogits, const float *logits, const int32_t *labels, size_t rows, size_t n, float scale);
+    void (*attention_backward)(float *dq, float *dk, float *dv, const float *dout, const struct attention *a,
+                               float *scratch);
+    // Cross entropy of rows of n logits: losses(rows) (double), dlogits(rows, n) = scale * (softmax - onehot); dlogits
+    // may be NULL.
+    void (*cross_entropy)(double *losses, float *dlogits, const float *logits, const int32_t *labels, size_t rows,
+                          size_t n, float scale);
     void (*softmax)(float *y, const float *x, size_t rows, size_t n);
     // The micro-kernels behind model/gemm.h. Tiles: one block (K, 32) of [ceil(N/32)][K][32].
     // y(rows, 32) [ldy] = (accumulate ? y : bias or 0) … see model/gemm.h for order; columns < 32 store only `columns`.
-    void (*gemm_tile)(float *y, size_t ldy, const float *x, size_t ldx, const float *block, const float *bias, size_t rows, size_t k,
-                      size_t columns, bool accumulate);
-    // Rows [k0, k1) of one block of the weight gradient: dblock[k][32] = tree over parts of the sums over rows t of x[t][k] * dy[t][0..columns).
-    void (*gemm_weight_tile)(float *dblock, const float *dy, size_t ldy, const float *x, size_t ldx, const uint32_t *offsets, uint32_t parts,
-                             size_t k0, size_t k1, size_t columns);
+    void (*gemm_tile)(float *y, size_t ldy, const float *x, size_t ldx, const float *block, const float *bias,
+                      size_t rows, size_t k, size_t columns, bool accumulate);
+    // Rows [k0, k1) of one block of the weight gradient: dblock[k][32] = tree over parts of the sums over rows t of
+    // x[t][k] * dy[t][0..columns).
+    void (*gemm_weight_tile)(float *dblock, const float *dy, size_t ldy, const float *x, size_t ldx,
+                             const uint32_t *offsets, uint32_t parts, size_t k0, size_t k1, size_t columns);
     // panel [N rounded up to 4][32] = columns [k0, k0+32) of W (N,K), from tiles; columns behind K are 0.
     void (*gemm_transpose)(float *panel, const float *tiles, size_t n, size_t k, size_t k0);
 };

@@ -49,8 +49,8 @@ static inline const struct param *weights_param(const struct param_table *table,
 enum status weights_table(struct param_table *out, const struct model_config *config);
 const char *weights_prefix(const struct model_config *config); // "roberta." or "bert."
 
-// Whether <folder>/model.safetensors holds every encoder weight of the table in its shape: known before memory is taken for them.
-// STATUS_DATA as weights_load.
+// Whether <folder>/model.safetensors holds every encoder weight of the table in its shape: known before memory is taken
+// for them. STATUS_DATA as weights_load.
 enum status weights_check(const struct param_table *table, const struct model_config *config, const char *folder);
 
 struct weights_report {

@@ -26,19 +26,19 @@ struct optimizer {
     float *exp_avg_sq; // (table->floats)
     uint64_t step;     // updates done, the pending one included
     struct optimizer_pending *pending;
-    void *state;       // its own: norm blocks, arenas
+    void *state; // its own: norm blocks, arenas
 };
 
 enum status optimizer_open(struct optimizer **out, const struct param_table *table, struct pool *pool, float *weights,
                            const struct optimizer_options *options);
 void optimizer_close(struct optimizer *optimizer);
 
-// L2 norm over the whole gradient: squares summed in double over fixed blocks (a 32-row block's K-slices of fixed size, an embedding's
-// row, a vector), then the blocks in one fixed order. NaN or infinite if the gradient is.
+// L2 norm over the whole gradient: squares summed in double over fixed blocks (a 32-row block's K-slices of fixed size,
+// an embedding's row, a vector), then the blocks in one fixed order. NaN or infinite if the gradient is.
 double optimizer_norm(struct optimizer *optimizer, const float *gradient);
 
-// Makes the update of this gradient pending (it must stay untouched until params_current): step += 1, its learning rate is
-// schedule(step-1). norm: before clipping. Returns the learning rate.
+// Makes the update of this gradient pending (it must stay untouched until params_current): step += 1, its learning rate
+// is schedule(step-1). norm: before clipping. Returns the learning rate.
 double optimizer_step(struct optimizer *optimizer, const float *gradient, double norm);
 
 // Brings bucket l up to date; nothing to do if it is.

@@ -19,8 +19,7 @@
 #include "base/status.h"
 
 // "<value of variable>/<name>" in a static buffer (four in turn); NULL if it is not set or the path does not exist.
-static inline const char *support_path(const char *variable, const char *name)
-{
+static inline const char *support_path(const char *variable, const char *name) {
     static char buffers[4][PATH_MAX];
     static unsigned turn;
     char *path = buffers[turn++ % 4];
@@ -41,8 +40,7 @@ static inline const char *support_path(const char *variable, const char *name)
     } while (0)
 
 // A fresh temporary folder, malloc'ed name. The test removes it (file_remove).
-static inline char *support_folder(void)
-{
+static inline char *support_folder(void) {
     const char *root = getenv("TMPDIR");
     char name[PATH_MAX];
     snprintf(name, sizeof name, "%s/finetuned-test-XXXXXX", root ? root : "/tmp");
