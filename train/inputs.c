@@ -25,13 +25,20 @@ static enum status inputs_base_random(struct inputs *inputs, const struct job *j
     return model_config_random(&inputs->base, job->model.base, info.vocab_size, info.pad);
 }
 
+static enum status inputs_base_there(const char *base) {
+    if (inputs_random(base) || model_is(base))
+        return STATUS_OK;
+    return status_set(STATUS_DATA,
+                      "model.base: %s is no model directory (config.json is not there): give a Hugging Face model "
+                      "directory, or random:tiny",
+                      base);
+}
+
 enum status inputs_base(struct inputs *inputs, const struct job *job) {
     const char *base = job->model.base;
     if (inputs_random(base))
         return inputs_base_random(inputs, job);
-    if (!file_is_folder(base))
-        return status_set(STATUS_DATA,
-                          "model.base: %s is no directory: give a Hugging Face model directory, or random:tiny", base);
+    TRY(inputs_base_there(base));
     TRY(model_config_read(&inputs->base, base));
     TRY(tokenizer_open(&inputs->tokenizer, base));
     return model_check_tokenizer(&inputs->base, inputs->tokenizer, base);
@@ -102,11 +109,7 @@ static struct source_spec inputs_spec(const struct job *job) {
 enum status inputs_look(const struct job *job) {
     struct source_spec spec = inputs_spec(job);
     struct labels labels = {0};
-    if (!inputs_random(job->model.base) && !model_is(job->model.base))
-        return status_set(STATUS_DATA,
-                          "model.base: %s is no model directory (config.json is not there): give a Hugging Face model "
-                          "directory, or random:tiny",
-                          job->model.base);
+    TRY(inputs_base_there(job->model.base));
     enum status status = source_labels(&labels, &spec);
     labels_release(&labels);
     return status;

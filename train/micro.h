@@ -20,7 +20,7 @@ void micro_fill(struct trainer *t, const struct micro *micro, uint32_t m);
 void micro_count(const struct trainer *t, const struct plan_batch *global, struct step_result *out);
 
 // Before the first step: STATUS_USAGE if some part of some batch is longer than max_tokens, naming both keys.
-// `*max_parts_tokens`: the most tokens that a rank can have in one micro-batch; `*max_micro`: the most micro-batches of
+// `*max_tokens`: the most tokens that a rank can have in one micro-batch; `*max_micro`: the most micro-batches of
 // a step.
 enum status micro_plan(struct trainer *t, uint64_t steps, uint32_t *max_tokens, uint32_t *max_micro);
 

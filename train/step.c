@@ -14,15 +14,13 @@ static unsigned head_layer(const struct trainer *t) {
 
 // Loss and signals: what all ranks must know before the update. The norm is of the same bits on every rank already.
 static enum status step_agree(struct trainer *t, struct step_result *out, uint32_t size) {
-    double loss = 0;
     // This rank's leaves of the loss tree, then the ranks'.
     for (uint32_t width = 1; width < t->parts_own; width *= 2)
         for (uint32_t p = 0; p + width < t->parts_own; p += 2 * width)
             t->part_losses[p] += t->part_losses[p + width];
     double scratch;
     TRY(comm_tree_sum_double(t->comm, t->part_losses, 1, &scratch));
-    loss = t->part_losses[0];
-    out->loss = loss / size;
+    out->loss = t->part_losses[0] / size;
     uint32_t signals = stop_signal() ? 1u << stop_signal() : 0;
     TRY(comm_flags(t->comm, &signals));
     t->stop_signal = signals ? __builtin_ctz(signals) : 0;

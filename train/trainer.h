@@ -45,7 +45,7 @@ struct trainer {
     struct plan plan;
     struct batch batch;
     struct param_table table;
-    struct arena arena;              // weights and both moments
+    struct arena arena;              // weights; the moments are the optimizer's
     struct checkpoint_arenas arenas; // (table.floats) each
     struct pass *pass;
     struct buckets *buckets;
@@ -72,7 +72,7 @@ struct trainer {
 };
 
 // Opens all of it up to "everything is ready": inputs, plan, model, resume. All ranks return the same status.
-// STATUS_USAGE, STATUS_DATA …: nothing has been trained. `complete`: the run had ended before.
+// STATUS_USAGE, STATUS_DATA …: nothing has been trained. `complete` is set if the run had ended before.
 enum status trainer_open(struct trainer *trainer, const struct job *job, struct comm *comm);
 void trainer_close(struct trainer *trainer);
 
