@@ -60,8 +60,7 @@ static enum status subject_from_job(struct model *out, const struct job *job, co
     TRY_GOTO(checkpoint_load(&arenas, &state, &out->table, path), done);
     out->tokenizer = inputs.tokenizer;
     inputs.tokenizer = NULL;
-    out->settings =
-        (struct model_settings){(uint32_t)job->data.max_length, (enum tokenizer_special)job->data.special_tokens};
+    out->settings = inputs_settings(job);
 done:
     trainer_state_release(&state);
     inputs_close(&inputs);

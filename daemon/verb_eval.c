@@ -129,7 +129,7 @@ static enum status eval_print(const struct eval_flags *f, const struct answer *a
 // Tokenised like training does, into a shard that is not kept.
 static enum status eval_shard(struct shard *out, const struct eval_flags *f, const struct model *model,
                               const struct labels *labels, struct pool *pool) {
-    struct source_spec spec = {SOURCE_TWEET_EVAL, f->dir, f->task};
+    struct source_spec spec = {.format = SOURCE_TWEET_EVAL, .dir = f->dir, .task = f->task};
     struct shard_options options = {model->settings.special, subject_length(model), true};
     struct source source = {0};
     const char *root = getenv("TMPDIR");
@@ -174,7 +174,7 @@ static enum status eval_answers(struct answer **out, struct shard *shard, const 
 }
 
 static enum status eval_run(const struct eval_flags *f) {
-    struct source_spec spec = {SOURCE_TWEET_EVAL, f->dir, f->task};
+    struct source_spec spec = {.format = SOURCE_TWEET_EVAL, .dir = f->dir, .task = f->task};
     struct model model = {0};
     struct labels labels = {0};
     struct shard shard = {0};

@@ -56,7 +56,9 @@ static enum status predict_print(const struct predictor *p, const float *logits,
 }
 
 static enum status predict_one(struct predictor *p, const char *line, size_t size, size_t number) {
-    struct tokenizer_options options = {p->model.settings.special, subject_length(&p->model)};
+    struct tokenizer_options options = {.special = p->model.settings.special,
+                                        .max_length = subject_length(&p->model),
+                                        .normalize = p->model.settings.normalize};
     struct encoding *e = &p->encoding;
     TRY(tokenizer_encode(p->model.tokenizer, e, line, size, NULL, 0, &options));
     if (e->full > e->n && p->no_truncation)

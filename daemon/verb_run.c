@@ -18,14 +18,13 @@ static const char run_help[] =
     "checkpoint: start it again.\n";
 
 static struct export_model run_export_model(const struct trainer *t) {
-    return (struct export_model){
-        .config = &t->inputs.config,
-        .table = &t->table,
-        .weights = t->arenas.weights,
-        .tokenizer = t->inputs.tokenizer,
-        .settings = {(uint32_t)t->job->data.max_length, (enum tokenizer_special)t->job->data.special_tokens},
-        .bf16 = t->job->export.dtype == JOB_BF16,
-        .name = t->job->job};
+    return (struct export_model){.config = &t->inputs.config,
+                                 .table = &t->table,
+                                 .weights = t->arenas.weights,
+                                 .tokenizer = t->inputs.tokenizer,
+                                 .settings = inputs_settings(t->job),
+                                 .bf16 = t->job->export.dtype == JOB_BF16,
+                                 .name = t->job->job};
 }
 
 static enum status run_export_event(struct trainer *t, const char *kind, const struct export_result *r) {

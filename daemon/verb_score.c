@@ -32,7 +32,7 @@ static enum status score_path(char **out, const char *what, const char *task, ch
 
 static enum status score_labels(uint32_t *n, const struct score_flags *f, const char *task) {
     struct labels labels = {0};
-    struct source_spec spec = {SOURCE_TWEET_EVAL, f->dir, task};
+    struct source_spec spec = {.format = SOURCE_TWEET_EVAL, .dir = f->dir, .task = task};
     TRY(source_labels(&labels, &spec));
     *n = labels.n;
     labels_release(&labels);

@@ -98,8 +98,11 @@ static enum status tokenize_run(const struct tokenize_flags *f, char **words, si
     TRY_GOTO(subject_tokenizer(&tokenizer, &settings, &config, f->model), done);
     s.tokenizer = tokenizer;
     s.pair = f->pair;
-    s.options = (struct tokenizer_options){f->special >= 0 ? (enum tokenizer_special)f->special : settings.special,
-                                           (uint32_t)f->max_length};
+    s.options = (struct tokenizer_options){
+        .special = f->special >= 0 ? (enum tokenizer_special)f->special : settings.special,
+        .max_length = (uint32_t)f->max_length,
+        .normalize = settings.normalize,
+    };
     status = tokenize_all(&s, &lines, f->jsonl);
 done:
     encoding_release(&s.encoding);

@@ -13,10 +13,11 @@ enum status batch_open(struct batch *out, uint32_t max_tokens, uint32_t max_size
     out->types = calloc(tokens + 1, sizeof *out->types);
     out->cu_seqlens = calloc(size + 1, sizeof *out->cu_seqlens);
     out->labels = calloc(size + 1, sizeof *out->labels);
+    out->ends = calloc(size + 1, sizeof *out->ends);
     out->examples = calloc(size + 1, sizeof *out->examples);
     out->part_examples = calloc(parts + 1, sizeof *out->part_examples);
     out->part_tokens = calloc(parts + 1, sizeof *out->part_tokens);
-    if (out->ids && out->positions && out->types && out->cu_seqlens && out->labels && out->examples &&
+    if (out->ids && out->positions && out->types && out->cu_seqlens && out->labels && out->ends && out->examples &&
         out->part_examples && out->part_tokens)
         return STATUS_OK;
     batch_close(out);
@@ -29,6 +30,7 @@ void batch_close(struct batch *batch) {
     free(batch->types);
     free(batch->cu_seqlens);
     free(batch->labels);
+    free(batch->ends);
     free(batch->examples);
     free(batch->part_examples);
     free(batch->part_tokens);
@@ -47,6 +49,7 @@ static void example_put(struct batch *batch, const int32_t *ids, const uint8_t *
     for (uint32_t i = 0; i < n; i++)
         batch->positions[at + i] = (int32_t)i;
     batch->labels[batch->size] = label;
+    batch->ends[batch->size] = -1;
     batch->examples[batch->size] = example;
     batch->tokens = at + n;
     batch->cu_seqlens[++batch->size] = batch->tokens;

@@ -16,7 +16,8 @@ struct batch {
     int32_t *positions;                       // (T) 0.. within the example; the model adds its own offset
     uint8_t *types;                           // (T) token_type_ids
     uint32_t *cu_seqlens;                     // (B+1) row of each example's first token
-    int32_t *labels;                          // (B)
+    int32_t *labels;                          // (B); question answering: the answer's first token in the example
+    int32_t *ends;                            // (B) question answering: its last token; else -1
     uint32_t *examples;                       // (B) index in the data set: keys dropout
     uint32_t *part_examples;                  // (P+1) first example of each part
     uint32_t *part_tokens;                    // (P+1) first token of each part

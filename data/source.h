@@ -29,14 +29,25 @@ extern const char *const tweet_eval_targets[]; // NULL-terminated: abortion athe
 // too.
 bool tweet_eval_task_known(const char *task);
 
+// An answer that squad gives for a question: bytes of the context.
+struct source_answer {
+    const char *text; // as the file says it; where it stands in the context it may be spelt otherwise
+    size_t size;
+    uint32_t begin, end; // byte offsets into the context, [begin, end)
+};
+
 struct example {
-    const char *text; // UTF-8, not NUL-terminated
+    const char *text; // UTF-8, not NUL-terminated; squad: the question
     size_t text_size;
-    const char *pair; // NULL if there is none
+    const char *pair; // NULL if there is none; squad: the context
     size_t pair_size;
     int32_t label;    // -1: unlabelled
     const char *file; // where it stands, for messages
-    uint32_t line;    // from 1
+    uint32_t line;    // from 1; squad: 0, `id` says it
+    // squad only
+    const char *id;                      // the question's, NUL-terminated; NULL elsewhere
+    const struct source_answer *answers; // (n_answers)
+    uint32_t n_answers;                  // 0: no answer in the context (version 2), or unlabelled
 };
 
 struct source {
@@ -50,10 +61,16 @@ struct source {
     size_t n_paths;
 };
 
+// csv, tsv, jsonl: where the values stand.
+struct source_columns {
+    const char *text, *pair, *label; // pair NULL: single texts
+};
+
 struct source_spec {
     enum source_format format;
-    const char *dir;  // TweetEval: holds <task>/…
-    const char *task; //
+    const char *dir;  // TweetEval: holds <task>/…; others: {train,val,test}.{csv,tsv,jsonl,json}
+    const char *task; // TweetEval: the folder; others: a name
+    struct source_columns columns;
 };
 
 // The task's label names (TweetEval: mapping.txt in the task's folder, or in one above it, below <dir>; where several

@@ -16,6 +16,9 @@ enum tokenizer_kind { TOKENIZER_BPE, TOKENIZER_WORDPIECE };
 // What user text may do: LITERAL, "<s>" in a text is ordinary text; PARSE, it becomes the special token.
 enum tokenizer_special { TOKENIZER_LITERAL, TOKENIZER_PARSE };
 
+// data.normalize, before tokenising: NONE, or TWEET (data/normalize.h).
+enum tokenizer_normalize { NORMALIZE_NONE, NORMALIZE_TWEET };
+
 struct tokenizer;
 
 struct tokenizer_info {
@@ -66,6 +69,7 @@ struct tokenizer_options {
     enum tokenizer_special special;
     uint32_t
         max_length; // total, special tokens included; 0 = no truncation. Right side, longest first (golden/README.md).
+    enum tokenizer_normalize normalize;
 };
 
 // `pair` NULL: one text. Texts are valid UTF-8 and may hold NUL; invalid UTF-8 is STATUS_DATA with the byte's offset.

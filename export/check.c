@@ -24,7 +24,8 @@ static enum status check_batch(struct batch *batch, const struct tokenizer *toke
                                const struct model_config *config) {
     struct encoding encoding = {0};
     uint32_t usable = model_usable_length(config);
-    struct tokenizer_options options = {TOKENIZER_LITERAL, usable < CHECK_LENGTH ? usable : CHECK_LENGTH};
+    struct tokenizer_options options = {.special = TOKENIZER_LITERAL,
+                                        .max_length = usable < CHECK_LENGTH ? usable : CHECK_LENGTH};
     enum status status = STATUS_OK;
     batch_clear(batch);
     for (size_t i = 0; i < CHECK_TEXTS && status == STATUS_OK; i++) {

@@ -37,6 +37,7 @@ static bool settings_word(const json_t *value, const char *a, const char *b) {
 
 static enum status settings_take(struct model_settings *out, const json_t *root, const char *path) {
     const json_t *format = json_object_get(root, "format"), *length = json_object_get(root, "max_length");
+    const json_t *stride = json_object_get(root, "doc_stride");
     const json_t *special = json_object_get(root, "special_tokens"), *normalize = json_object_get(root, "normalize");
     if (!settings_integer(format, SETTINGS_FORMAT, SETTINGS_FORMAT))
         return settings_refuse(path, "format", format, "1: a newer finetuned wrote it");
@@ -44,8 +45,12 @@ static enum status settings_take(struct model_settings *out, const json_t *root,
         return settings_refuse(path, "max_length", length, "0 (not recorded) or a whole number from 3 to 1048576");
     if (!settings_word(special, "literal", "parse"))
         return settings_refuse(path, "special_tokens", special, "literal or parse");
-    if (!settings_word(normalize, "none", "none"))
-        return settings_refuse(path, "normalize", normalize, "none in this version");
+    if (!settings_word(normalize, "none", "tweet"))
+        return settings_refuse(path, "normalize", normalize, "none or tweet");
+    if (!settings_integer(stride, 1, 1 << 20))
+        return settings_refuse(path, "doc_stride", stride, "a whole number from 1 to 1048576");
+    out->normalize = normalize && strcmp(json_string_value(normalize), "tweet") == 0 ? NORMALIZE_TWEET : NORMALIZE_NONE;
+    out->doc_stride = stride ? (uint32_t)json_integer_value(stride) : 0;
     out->max_length = length ? (uint32_t)json_integer_value(length) : 0;
     out->special = special && strcmp(json_string_value(special), "parse") == 0 ? TOKENIZER_PARSE : TOKENIZER_LITERAL;
     return STATUS_OK;
@@ -63,7 +68,7 @@ static enum status settings_parse(struct model_settings *out, const char *bytes,
 }
 
 enum status model_settings_read(struct model_settings *out, const char *folder) {
-    *out = (struct model_settings){0, TOKENIZER_LITERAL};
+    *out = (struct model_settings){.special = TOKENIZER_LITERAL};
     char *path = path_join(folder, "finetuned.json");
     if (!path)
         return status_set(STATUS_SYSTEM, "model: no memory");
@@ -82,11 +87,14 @@ done:
 
 enum status model_settings_write(const struct model_settings *settings, const char *folder) {
     struct text text = {0};
-    text_printf(
-        &text,
-        "{\n  \"format\": 1,\n  \"max_length\": %u,\n  \"normalize\": \"none\",\n  \"special_tokens\": \"%s\",\n"
-        "  \"version\": \"" FINETUNED_VERSION "\"\n}\n",
-        settings->max_length, settings->special == TOKENIZER_PARSE ? "parse" : "literal");
+    text_puts(&text, "{\n");
+    if (settings->doc_stride)
+        text_printf(&text, "  \"doc_stride\": %u,\n", settings->doc_stride);
+    text_printf(&text,
+                "  \"format\": 1,\n  \"max_length\": %u,\n  \"normalize\": \"%s\",\n  \"special_tokens\": \"%s\",\n"
+                "  \"version\": \"" FINETUNED_VERSION "\"\n}\n",
+                settings->max_length, settings->normalize == NORMALIZE_TWEET ? "tweet" : "none",
+                settings->special == TOKENIZER_PARSE ? "parse" : "literal");
     char *path = path_join(folder, "finetuned.json");
     enum status status = path && text_string(&text) ? file_replace(path, text_string(&text), text.size)
                                                     : status_set(STATUS_SYSTEM, "model: no memory");

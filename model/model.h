@@ -14,6 +14,8 @@
 struct model_settings {
     uint32_t max_length; // 0: not recorded, the usable length
     enum tokenizer_special special;
+    enum tokenizer_normalize normalize;
+    uint32_t doc_stride; // question answering: tokens that neighbouring windows share; 0: not recorded, 128
 };
 
 struct model {

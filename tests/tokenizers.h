@@ -113,7 +113,7 @@ static inline const char *test_encode(const struct tokenizer *tokenizer, const c
     static char out[16384];
     size_t at = 0;
     struct encoding got = {0};
-    struct tokenizer_options options = {special, max_length};
+    struct tokenizer_options options = {.special = special, .max_length = max_length};
     assert_ok(tokenizer_encode(tokenizer, &got, text, strlen(text), pair, pair ? strlen(pair) : 0, &options));
     out[0] = 0;
     for (uint32_t i = 0; i < got.n && at < sizeof out; i++) {

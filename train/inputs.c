@@ -103,7 +103,21 @@ done:
 }
 
 static struct source_spec inputs_spec(const struct job *job) {
-    return (struct source_spec){(enum source_format)job->data.format, job->data.dir, job->data.task};
+    return (struct source_spec){
+        .format = (enum source_format)job->data.format,
+        .dir = job->data.dir,
+        .task = job->data.task,
+        .columns = {job->data.column_text, job->data.column_pair, job->data.column_label},
+    };
+}
+
+struct model_settings inputs_settings(const struct job *job) {
+    return (struct model_settings){
+        .max_length = (uint32_t)job->data.max_length,
+        .special = (enum tokenizer_special)job->data.special_tokens,
+        .normalize = (enum tokenizer_normalize)job->data.normalize,
+        .doc_stride = job->model.head == JOB_HEAD_QUESTION_ANSWERING ? (uint32_t)job->data.doc_stride : 0,
+    };
 }
 
 enum status inputs_look(const struct job *job) {

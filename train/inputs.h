@@ -12,6 +12,7 @@
 #include "data/source.h"
 #include "data/tokenizer.h"
 #include "model/config.h"
+#include "model/model.h"
 
 struct inputs {
     struct model_config base;   // as its directory says
@@ -29,6 +30,9 @@ void inputs_close(struct inputs *inputs);
 
 // Whether base and task are there at all: a slip in their names is refused before <out> is made.
 enum status inputs_look(const struct job *job);
+
+// What a model of this job records in its finetuned.json.
+struct model_settings inputs_settings(const struct job *job);
 
 // The base's configuration and tokenizer alone (prepare, tokenize).
 enum status inputs_base(struct inputs *inputs, const struct job *job);

@@ -84,7 +84,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     bool valid = utf8_check(text, size) == size;
     for (int i = 0; i < 16; i++) {
         struct tokenizer *tokenizer = tokenizers[i % 4];
-        struct tokenizer_options options = {i & 4 ? TOKENIZER_PARSE : TOKENIZER_LITERAL, i & 8 && size ? data[0] : 0};
+        struct tokenizer_options options = {.special = i & 4 ? TOKENIZER_PARSE : TOKENIZER_LITERAL,
+                                            .max_length = i & 8 && size ? data[0] : 0};
         tokenizer_set_prefix_space(tokenizer, i & 8);
         enum status status = tokenizer_encode(tokenizer, &got, text, size, NULL, 0, &options);
         must(status == STATUS_OK || status == STATUS_DATA || status == STATUS_USAGE);

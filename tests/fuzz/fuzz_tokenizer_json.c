@@ -34,7 +34,7 @@ static void text_try(const struct tokenizer *tokenizer) {
                                "a's  b";
     struct encoding got = {0};
     for (int i = 0; i < 2; i++) {
-        struct tokenizer_options options = {i ? TOKENIZER_PARSE : TOKENIZER_LITERAL, 0};
+        struct tokenizer_options options = {.special = i ? TOKENIZER_PARSE : TOKENIZER_LITERAL, .max_length = 0};
         if (tokenizer_encode(tokenizer, &got, text, sizeof text - 1, text, 2, &options) != STATUS_OK)
             abort();
         for (uint32_t k = 0; k < got.n; k++)

@@ -150,7 +150,7 @@ static void long_test(void **state) {
     static const char *const merges[] = {"b a", "a a",       "a b",   "aa aa", "ba ab",
                                          "b b", "aaaa aaaa", "ab ab", "bb aa", NULL};
     struct tokenizer *tokenizer = test_bpe(merges);
-    struct tokenizer_options options = {TOKENIZER_LITERAL, 0};
+    struct tokenizer_options options = {.special = TOKENIZER_LITERAL, .max_length = 0};
     struct encoding got = {0};
     uint32_t random = 12345;
     for (size_t size = 1; size <= 300; size += size < 80 ? 1 : 17) {
@@ -176,7 +176,7 @@ static void long_test(void **state) {
 static void million_test(void **state) {
     (void)state;
     struct tokenizer *tokenizer = test_bpe((const char *const[]){"a a", "aa aa", "aaaa aaaa", NULL});
-    struct tokenizer_options options = {TOKENIZER_LITERAL, 0};
+    struct tokenizer_options options = {.special = TOKENIZER_LITERAL, .max_length = 0};
     struct encoding got = {0};
     size_t size = 1000001;
     char *text = malloc(size);
@@ -192,7 +192,7 @@ static void million_test(void **state) {
 static void cache_test(void **state) {
     (void)state;
     struct tokenizer *first = test_bpe((const char *const[]){"a b", NULL}), *second = test_bpe(none);
-    struct tokenizer_options options = {TOKENIZER_LITERAL, 0};
+    struct tokenizer_options options = {.special = TOKENIZER_LITERAL, .max_length = 0};
     struct encoding got = {0};
     for (int i = 0; i < 3; i++) {
         assert_ok(tokenizer_encode(first, &got, "ab", 2, NULL, 0, &options));

@@ -165,7 +165,7 @@ static void auto_parts_real(const char *vocab) {
         fprintf(stderr, "SKIPPED: emotion or %s is not here\n", vocab);
         return;
     }
-    struct source_spec spec = {SOURCE_TWEET_EVAL, data, "emotion"};
+    struct source_spec spec = {.format = SOURCE_TWEET_EVAL, .dir = data, .task = "emotion"};
     struct labels labels;
     struct source source;
     struct tokenizer *tokenizer;

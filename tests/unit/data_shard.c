@@ -468,7 +468,7 @@ static void test_real(void **state) {
     world_open(&world, 1);
     source_close(&world.source);
     labels_release(&world.labels);
-    struct source_spec spec = {SOURCE_TWEET_EVAL, root, "emotion"};
+    struct source_spec spec = {.format = SOURCE_TWEET_EVAL, .dir = root, .task = "emotion"};
     assert_ok(source_labels(&world.labels, &spec));
     assert_ok(source_read(&world.source, &spec, SPLIT_TRAIN, &world.labels));
     assert_ok(pool_open(&world.pool, 0));

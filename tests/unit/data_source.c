@@ -92,7 +92,7 @@ static void write_file(const char *folder, const char *name, const char *bytes) 
 }
 
 static enum status read_split(const char *dir, const char *task, enum source_split split, size_t *n) {
-    struct source_spec spec = {SOURCE_TWEET_EVAL, dir, task};
+    struct source_spec spec = {.format = SOURCE_TWEET_EVAL, .dir = dir, .task = task};
     struct labels labels;
     struct source source;
     TRY(source_labels(&labels, &spec));
@@ -144,7 +144,7 @@ static void test_folders(void **state) {
     write_file(dir, "emotion/val_labels.txt", "");
     assert_status(read_split(dir, "emotion", SPLIT_VAL, &n), STATUS_DATA);
     says("no rows");
-    struct source_spec spec = {SOURCE_CSV, dir, "emotion"};
+    struct source_spec spec = {.format = SOURCE_CSV, .dir = dir, .task = "emotion"};
     struct labels labels;
     assert_status(source_labels(&labels, &spec), STATUS_USAGE);
     says("not in this version yet");
@@ -170,7 +170,7 @@ static void test_stance(void **state) {
     assert_ok(read_split(dir, "stance/climate", SPLIT_VAL, &n));
     assert_int_equal(n, 1);
     write_file(dir, "stance/climate/mapping.txt", "0\tnone\n1\tagainst\n2\tfavor\n");
-    struct source_spec spec = {SOURCE_TWEET_EVAL, dir, "stance"};
+    struct source_spec spec = {.format = SOURCE_TWEET_EVAL, .dir = dir, .task = "stance"};
     struct labels labels;
     struct source source;
     assert_ok(source_labels(&labels, &spec));
@@ -261,7 +261,7 @@ static size_t rows_counted(const char *path) {
 
 static void task_walk(const char *root, const char *task) {
     for (enum source_split split = SPLIT_TRAIN; split < SPLITS; split++) {
-        struct source_spec spec = {SOURCE_TWEET_EVAL, root, task};
+        struct source_spec spec = {.format = SOURCE_TWEET_EVAL, .dir = root, .task = task};
         size_t n = 0, wanted = 0;
         if (!source_has(&spec, split)) {
             fprintf(stderr, "%s has no %s split here\n", task, split_names[split]);

@@ -175,7 +175,7 @@ static void pair_test(void **state) {
     struct tokenizer *bytes, *pieces;
     struct test_file files[] = {{"vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\na\nb\n"}, {NULL, NULL}};
     struct encoding got = {0};
-    struct tokenizer_options options = {TOKENIZER_LITERAL, 0};
+    struct tokenizer_options options = {.special = TOKENIZER_LITERAL, .max_length = 0};
     assert_ok(tokenizer_open_bytes(&bytes));
     assert_ok(test_open(&pieces, files));
     assert_string_equal(test_encode(bytes, "a", "b", TOKENIZER_LITERAL, 0), "<s> a[0,1) </s> </s> b[0,1) </s>");
@@ -197,7 +197,7 @@ static void lengths_check(struct tokenizer *tokenizer, uint32_t n1, uint32_t n2,
                           uint32_t left2) {
     static const char text[] = "aaaaaaaaaaaaaaaaaaaa", pair[] = "bbbbbbbbbbbbbbbbbbbb";
     struct encoding got = {0};
-    struct tokenizer_options options = {TOKENIZER_LITERAL, max};
+    struct tokenizer_options options = {.special = TOKENIZER_LITERAL, .max_length = max};
     uint32_t first = 0, second = 0;
     assert_ok(tokenizer_encode(tokenizer, &got, text, n1, pair, n2, &options));
     assert_int_equal(got.full, n1 + n2 + 4);
@@ -215,7 +215,7 @@ static void truncation_test(void **state) {
     (void)state;
     struct tokenizer *tokenizer;
     struct encoding got = {0};
-    struct tokenizer_options options = {TOKENIZER_LITERAL, 1};
+    struct tokenizer_options options = {.special = TOKENIZER_LITERAL, .max_length = 1};
     assert_ok(tokenizer_open_bytes(&tokenizer));
     assert_string_equal(test_encode(tokenizer, "abcd", NULL, TOKENIZER_LITERAL, 4), "<s> a[0,1) b[1,2) </s>");
     assert_string_equal(test_encode(tokenizer, "abcd", NULL, TOKENIZER_LITERAL, 6),
@@ -243,7 +243,7 @@ static void invalid_test(void **state) {
                                       "ab\xe2\x82", "ab\xff"};
     struct tokenizer *tokenizer;
     struct encoding got = {0};
-    struct tokenizer_options options = {TOKENIZER_LITERAL, 0};
+    struct tokenizer_options options = {.special = TOKENIZER_LITERAL, .max_length = 0};
     assert_ok(tokenizer_open_bytes(&tokenizer));
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         assert_status(tokenizer_encode(tokenizer, &got, bad[i], strlen(bad[i]), NULL, 0, &options), STATUS_DATA);
