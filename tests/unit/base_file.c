@@ -314,6 +314,8 @@ static void test_targets(void **state) {
     assert_status(file_replace(pipe, "x", 1), STATUS_IO);
     assert_int_equal(lstat(pipe, &info), 0);
     assert_true(S_ISFIFO(info.st_mode));
+    struct file_map map;
+    assert_status(file_map_open(&map, pipe), STATUS_DATA); // and does not wait for a writer
     free(bytes);
     assert_ok(file_remove(inside));
     free(pipe);

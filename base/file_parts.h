@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the files behind base/file.h share: file.c (reading), file_write.c (one file on its way), folder.c (folders,
+// links).
+#ifndef FINETUNED_BASE_FILE_PARTS_H
+#define FINETUNED_BASE_FILE_PARTS_H
+
+#include "base/file.h"
+
+#include <sys/types.h>
+
+// "verb path: what errno says (hint)". Leaves errno as it was.
+enum status file_error(enum status status, const char *verb, const char *path);
+// Opens for reading, whatever it is but a folder; a pipe without a writer does not block. Missing: STATUS_DATA.
+struct stat;
+enum status file_open_read(int *fd, struct stat *info, const char *path);
+// Why `path` could not be opened, by errno: what is missing is the user's mistake (STATUS_DATA), the rest the disk's.
+enum status file_open_error(const char *path);
+// read(2) until it is not interrupted.
+ssize_t file_read_some(int fd, void *bytes, size_t size);
+// malloc'ed ".name.tmp-<pid>-<counter>" in the folder of `path`.
+char *path_temporary(const char *path);
+// fsync of the folder that holds `path`.
+enum status path_sync_parent(const char *path);
+
+#endif

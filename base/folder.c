@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// Folders, links and paths.
+#include "base/file_parts.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static enum status file_make_folder(const char *path) {
+    if (mkdir(path, 0777) == 0)
+        return path_sync_parent(path);
+    int error = errno;
+    if (file_is_folder(path))
+        return STATUS_OK;
+    errno = error == EEXIST ? ENOTDIR : error;
+    return file_error(STATUS_IO, "create folder", path);
+}
+
+enum status file_make_folders(const char *path) {
+    char *name = strdup(path);
+    if (!name)
+        return status_set(STATUS_SYSTEM, "create folder %s: no memory", path);
+    size_t size = strlen(name);
+    while (size > 1 && name[size - 1] == '/') // its parent is what stands before its last slash
+        name[--size] = '\0';
+    enum status status = STATUS_OK;
+    for (char *slash = size ? strchr(name + 1, '/') : NULL; slash && status == STATUS_OK;
+         slash = strchr(slash + 1, '/')) {
+        if (slash[-1] == '/')
+            continue;
+        *slash = '\0';
+        status = file_make_folder(name);
+        *slash = '/';
+    }
+    if (status == STATUS_OK)
+        status = file_make_folder(name);
+    free(name);
+    return status;
+}
+
+enum status file_sync_folder(const char *path) {
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return file_error(STATUS_IO, "open folder", path);
+    enum status status = STATUS_OK;
+    // some network file systems have no fsync of folders
+    if (fsync(fd) != 0 && errno != EINVAL && errno != ENOTSUP)
+        status = file_error(STATUS_IO, "fsync folder", path);
+    close(fd);
+    return status;
+}
+
+static int file_remove_one(const char *path, const struct stat *info, int type, struct FTW *where) {
+    (void)info, (void)type, (void)where;
+    return remove(path) == 0 || errno == ENOENT ? 0 : -1;
+}
+
+enum status file_remove(const char *path) {
+    if (nftw(path, file_remove_one, 32, FTW_DEPTH | FTW_PHYS) == 0 || errno == ENOENT || errno == ENOTDIR)
+        return STATUS_OK;
+    return file_error(STATUS_IO, "remove", path);
+}
+
+static int file_list_order(const void *a, const void *b) {
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static enum status file_list_read(char ***names, size_t *n, DIR *folder, const char *path) {
+    for (;;) {
+        errno = 0;
+        struct dirent *entry = readdir(folder);
+        if (!entry)
+            return errno ? file_error(STATUS_IO, "read folder", path) : STATUS_OK;
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+            continue;
+        if ((*n & (*n - 1)) == 0) { // full: room is a power of two
+            char **grown = realloc(*names, (*n ? *n * 2 : 1) * sizeof *grown);
+            if (!grown)
+                return status_set(STATUS_SYSTEM, "read folder %s: no memory", path);
+            *names = grown;
+        }
+        if (!((*names)[*n] = strdup(entry->d_name)))
+            return status_set(STATUS_SYSTEM, "read folder %s: no memory", path);
+        ++*n;
+    }
+}
+
+enum status file_list(char ***names, size_t *n, const char *path) {
+    *names = NULL;
+    *n = 0;
+    DIR *folder = opendir(path);
+    if (!folder)
+        return file_open_error(path);
+    enum status status = file_list_read(names, n, folder, path);
+    closedir(folder);
+    if (status != STATUS_OK) {
+        file_list_free(*names, *n);
+        *names = NULL;
+        *n = 0;
+    } else if (*n > 1) {
+        qsort(*names, *n, sizeof **names, file_list_order);
+    }
+    return status;
+}
+
+void file_list_free(char **names, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        free(names[i]);
+    free(names);
+}
+
+enum status file_link(const char *path, const char *target) {
+    char *temporary = path_temporary(path);
+    if (!temporary)
+        return status_set(STATUS_SYSTEM, "link %s: no memory", path);
+    enum status status = STATUS_OK;
+    if (symlink(target, temporary) != 0) {
+        status = file_error(STATUS_IO, "link", path);
+    } else if (rename(temporary, path) != 0) {
+        status = file_error(STATUS_IO, "link", path);
+        unlink(temporary);
+    }
+    free(temporary);
+    return status == STATUS_OK ? path_sync_parent(path) : status;
+}
+
+char *path_join(const char *folder, const char *name) {
+    size_t size = strlen(folder);
+    if (size == 0 || name[0] == '/')
+        return strdup(name);
+    char *out = NULL;
+    const char *slash = folder[size - 1] == '/' ? "" : "/";
+    return asprintf(&out, "%s%s%s", folder, slash, name) < 0 ? NULL : out;
+}
