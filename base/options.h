@@ -50,7 +50,7 @@ struct option {
     const char *help;
 };
 
-#define OPTIONS_MAX 80
+#define OPTIONS_MAX JOB_KEYS_MAX
 extern const struct option options[];
 extern const size_t options_count;
 

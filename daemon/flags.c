@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/flags.h"
 
+#include "base/job.h"
 #include "base/log.h"
 #include "base/text.h"
 
@@ -115,6 +116,80 @@ enum status flags_parse(const struct verb_flags *spec, int argc, char **argv, ch
             words[(*n_words)++] = argv[i];
     }
     return flags_required(spec, *n_words);
+}
+
+// ---- with a job
+
+// What is neither a flag of the verb nor a key: the nearest of both is named, of the keys by job_read.
+static enum status flags_slip(const struct verb_flags *spec, const char *word) {
+    const char *names[JOB_KEYS_MAX + 16] = {"help"};
+    char name[64];
+    size_t n = 1, size = strcspn(word, "=");
+    for (const struct flag *f = spec->flags; f->name && n < 16; f++)
+        names[n++] = f->name + 2;
+    size_t own = n;
+    snprintf(name, sizeof name, "%.*s", (int)(size > 2 ? size - 2 : 0), word + 2);
+    for (size_t i = 0; job_key(i); i++)
+        if (strcmp(names[n++] = job_key(i), name) == 0)
+            return STATUS_OK;
+    const char *near = text_nearest(name, names, n);
+    for (size_t i = 0; near && i < own; i++)
+        if (names[i] == near)
+            return flags_unknown(spec, word);
+    return STATUS_OK;
+}
+
+static enum status flags_job_word(struct job_words *out, const struct verb_flags *spec, const char *word) {
+    if (word[0] == '-' && word[1])
+        return flags_unknown(spec, word);
+    if (out->file)
+        return status_set(STATUS_USAGE, "%s: one job file, not '%s' and '%s' (see finetuned %s --help)", spec->verb,
+                          out->file, word, spec->verb);
+    out->file = word;
+    return STATUS_OK;
+}
+
+static enum status flags_job_key(struct job_words *out, const struct verb_flags *spec, int argc, char **argv, int *i) {
+    TRY(flags_slip(spec, argv[*i]));
+    out->options[out->n_options++] = argv[*i];
+    if (!strchr(argv[*i], '=') && *i + 1 < argc && strncmp(argv[*i + 1], "--", 2) != 0)
+        out->options[out->n_options++] = argv[++*i];
+    return STATUS_OK;
+}
+
+static bool flags_later(const struct verb_flags *spec, const char *word) {
+    for (const char *const *later = spec->later; later && *later; later++)
+        if (strcmp(word, *later) == 0)
+            return true;
+    return false;
+}
+
+static enum status flags_job_one(struct job_words *out, const struct verb_flags *spec, int argc, char **argv, int *i) {
+    const char *word = argv[*i];
+    if (strncmp(word, "--", 2) != 0)
+        return flags_job_word(out, spec, word);
+    if (flags_find(spec, word, strcspn(word, "=")) || flags_later(spec, word))
+        return flags_one(spec, argc, argv, i);
+    return flags_job_key(out, spec, argc, argv, i);
+}
+
+enum status flags_parse_job(struct job_words *out, const struct verb_flags *spec, int argc, char **argv, bool *helped) {
+    *out = (struct job_words){.options = calloc((size_t)argc + 1, sizeof *out->options)};
+    *helped = false;
+    if (!out->options)
+        return status_set(STATUS_SYSTEM, "%s: no memory", spec->verb);
+    for (int i = 1; i < argc && !*helped; i++)
+        *helped = strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0;
+    if (*helped)
+        return flags_help(spec), STATUS_OK;
+    for (int i = 1; i < argc; i++)
+        TRY(flags_job_one(out, spec, argc, argv, &i));
+    return STATUS_OK;
+}
+
+void job_words_release(struct job_words *words) {
+    free(words->options);
+    *words = (struct job_words){0};
 }
 
 int verb_exit(enum status status) {

@@ -7,63 +7,17 @@
 #include "base/text.h"
 #include "daemon/flags.h"
 
-static const char config_help[] = "usage: finetuned config [JOB.yaml] [--key value …] [--yaml | --markdown]\n\n"
-                                  "Prints every option with its value, default, range and help. With a job file or "
-                                  "options, their values, checked as run checks them.\n\n"
-                                  "  --yaml       a job file that can be edited\n"
-                                  "  --markdown   the table that docs/options.md holds\n";
-
-struct config_arguments {
-    const char *file;
-    const char **options; // argc pointers of room
-    size_t n_options;
-    bool yaml, markdown, help;
+struct config_flags {
+    bool yaml, markdown;
 };
 
-// A slip of one of our own switches would else be taken for an unknown key.
-static enum status config_slip(const char *word) {
-    static const char *const switches[] = {"--yaml", "--markdown", "--help"};
-    for (size_t i = 0; job_key(i); i++)
-        if (strncmp(word + 2, job_key(i), strcspn(word + 2, "=")) == 0)
-            return STATUS_OK;
-    const char *near = text_nearest(word, switches, sizeof switches / sizeof *switches);
-    return near ? status_set(STATUS_USAGE, "config: unknown flag %s: did you mean %s (see finetuned config --help)",
-                             word, near)
-                : STATUS_OK;
-}
-
-static enum status config_arguments(struct config_arguments *arguments, int argc, char **argv) {
-    for (int i = 1; i < argc; i++) {
-        const char *word = argv[i];
-        if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) {
-            arguments->help = true;
-        } else if (strcmp(word, "--yaml") == 0) {
-            arguments->yaml = true;
-        } else if (strcmp(word, "--markdown") == 0) {
-            arguments->markdown = true;
-        } else if (strncmp(word, "--", 2) == 0) {
-            TRY(config_slip(word));
-            arguments->options[arguments->n_options++] = word;
-            if (!strchr(word, '=') && i + 1 < argc && strncmp(argv[i + 1], "--", 2) != 0)
-                arguments->options[arguments->n_options++] = argv[++i];
-        } else if (arguments->file) {
-            return status_set(STATUS_USAGE, "config: one job file, not '%s' and '%s' (see finetuned config --help)",
-                              arguments->file, word);
-        } else {
-            arguments->file = word;
-        }
-    }
-    if (arguments->yaml && arguments->markdown)
-        return status_set(STATUS_USAGE, "config: --yaml or --markdown, not both");
-    return STATUS_OK;
-}
-
-static enum status config_print(const struct config_arguments *arguments) {
+static enum status config_print(const struct config_flags *f, const struct job_words *words) {
     struct job *job;
     char *text;
-    TRY(job_read(&job, arguments->file, arguments->options, arguments->n_options, JOB_NEED_NOTHING));
-    enum status status =
-        arguments->yaml ? job_print_yaml(&text, job, true) : job_print_table(&text, job, arguments->markdown);
+    if (f->yaml && f->markdown)
+        return status_set(STATUS_USAGE, "config: --yaml or --markdown, not both");
+    TRY(job_read(&job, words->file, words->options, words->n_options, JOB_NEED_NOTHING));
+    enum status status = f->yaml ? job_print_yaml(&text, job, true) : job_print_table(&text, job, f->markdown);
     job_free(job);
     if (status == STATUS_OK) {
         fputs(text, stdout);
@@ -72,14 +26,29 @@ static enum status config_print(const struct config_arguments *arguments) {
     return status;
 }
 
+static struct config_flags given;
+static const struct flag flags[] = {
+    {"--yaml", FLAG_SWITCH, &given.yaml, NULL, "a job file that can be edited", NULL, false},
+    {"--markdown", FLAG_SWITCH, &given.markdown, NULL, "the table that docs/options.md holds", NULL, false},
+    FLAGS_END,
+};
+
+const struct verb_flags verb_config_flags = {
+    .verb = "config",
+    .usage = "[JOB.yaml] [--key value …] [--yaml | --markdown]",
+    .about = "Prints every option with its value, default, range and help. With a job file or options, their values, "
+             "checked as run checks them.",
+    .flags = flags,
+    .words = "FILE",
+    .keys = true,
+};
+
 int verb_config(int argc, char **argv) {
-    struct config_arguments arguments = {.options = calloc((size_t)argc, sizeof *arguments.options)};
-    enum status status =
-        arguments.options ? config_arguments(&arguments, argc, argv) : status_set(STATUS_SYSTEM, "config: no memory");
-    if (status == STATUS_OK && arguments.help)
-        fputs(config_help, stdout);
-    else if (status == STATUS_OK)
-        status = config_print(&arguments);
-    free(arguments.options);
-    return verb_exit(status);
+    struct job_words words;
+    bool helped;
+    enum status status = flags_parse_job(&words, &verb_config_flags, argc, argv, &helped);
+    if (status == STATUS_OK && !helped)
+        status = config_print(&given, &words);
+    job_words_release(&words);
+    return helped ? 0 : verb_exit(status);
 }

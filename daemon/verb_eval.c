@@ -198,29 +198,30 @@ done:
     return status;
 }
 
+static struct eval_flags given = {.split = SPLIT_TEST};
+static const char *const splits[] = {"train", "val", "test", NULL};
+static const struct flag flags[] = {
+    {"--model", FLAG_STRING, &given.model, "DIR", "model directory or checkpoint", NULL, true},
+    {"--data.dir", FLAG_STRING, &given.dir, "DIR", "folder that holds <task>/…", NULL, true},
+    {"--data.task", FLAG_STRING, &given.task, "TASK", "emotion, stance, stance/abortion, …", NULL, true},
+    {"--split", FLAG_CHOICE, &given.split, "SPLIT", "train, val or test (default test)", splits, false},
+    {"--predictions", FLAG_STRING, &given.predictions, "FILE",
+     "writes the predicted ids, one a line (stance: a folder, <target>.txt each)", NULL, false},
+    {"--job", FLAG_STRING, &given.job, "FILE", "a checkpoint's job.yaml, where it is not beside it", NULL, false},
+    {"--json", FLAG_SWITCH, &given.json, NULL, "one JSON object", NULL, false},
+    FLAGS_END,
+};
+
+const struct verb_flags verb_eval_flags = {
+    .verb = "eval",
+    .usage = "--model DIR --data.dir DIR --data.task TASK [--split SPLIT] [--json]",
+    .about = "Scores a model on a split by TweetEval's rules.",
+    .flags = flags,
+};
+
 int verb_eval(int argc, char **argv) {
-    struct eval_flags f = {.split = SPLIT_TEST};
-    static const char *const splits[] = {"train", "val", "test", NULL};
-    const struct flag flags[] = {
-        {"--model", FLAG_STRING, &f.model, "DIR", "model directory or checkpoint", NULL, true},
-        {"--data.dir", FLAG_STRING, &f.dir, "DIR", "folder that holds <task>/…", NULL, true},
-        {"--data.task", FLAG_STRING, &f.task, "TASK", "emotion, stance, stance/abortion, …", NULL, true},
-        {"--split", FLAG_CHOICE, &f.split, "SPLIT", "train, val or test (default test)", splits, false},
-        {"--predictions", FLAG_STRING, &f.predictions, "FILE",
-         "writes the predicted ids, one a line (stance: a folder, <target>.txt each)", NULL, false},
-        {"--job", FLAG_STRING, &f.job, "FILE", "a checkpoint's job.yaml, where it is not beside it", NULL, false},
-        {"--json", FLAG_SWITCH, &f.json, NULL, "one JSON object", NULL, false},
-        {NULL, FLAG_SWITCH, NULL, NULL, NULL, NULL, false},
-    };
-    const struct verb_flags spec = {"eval",
-                                    "--model DIR --data.dir DIR --data.task TASK [--split SPLIT] [--json]",
-                                    "Scores a model on a split by TweetEval's rules.",
-                                    flags,
-                                    0,
-                                    0,
-                                    NULL};
     size_t words;
     bool helped;
-    enum status status = flags_parse(&spec, argc, argv, argv, &words, &helped);
-    return helped ? 0 : verb_exit(status == STATUS_OK ? eval_run(&f) : status);
+    enum status status = flags_parse(&verb_eval_flags, argc, argv, argv, &words, &helped);
+    return helped ? 0 : verb_exit(status == STATUS_OK ? eval_run(&given) : status);
 }

@@ -64,27 +64,28 @@ done:
     return status;
 }
 
+static struct export_flags given;
+static const char *const dtypes[] = {"fp32", "bf16", NULL};
+static const struct flag flags[] = {
+    {"--from", FLAG_STRING, &given.from, "PATH", "model directory or checkpoint", NULL, true},
+    {"--to", FLAG_STRING, &given.to, "KIND", "hf: a Hugging Face directory", NULL, true},
+    {"--out", FLAG_STRING, &given.out, "DIR", "where it goes; an earlier export there is replaced as a whole", NULL,
+     true},
+    {"--dtype", FLAG_CHOICE, &given.dtype, "TYPE", "of model.safetensors: fp32 (default) or bf16", dtypes, false},
+    {"--job", FLAG_STRING, &given.job, "FILE", "a checkpoint's job.yaml, where it is not beside it", NULL, false},
+    FLAGS_END,
+};
+
+const struct verb_flags verb_export_flags = {
+    .verb = "export",
+    .usage = "--from PATH --to KIND --out DIR",
+    .about = "Writes one artifact and checks that it gives the same answers.",
+    .flags = flags,
+};
+
 int verb_export(int argc, char **argv) {
-    struct export_flags f = {0};
-    static const char *const dtypes[] = {"fp32", "bf16", NULL};
-    const struct flag flags[] = {
-        {"--from", FLAG_STRING, &f.from, "PATH", "model directory or checkpoint", NULL, true},
-        {"--to", FLAG_STRING, &f.to, "KIND", "hf: a Hugging Face directory", NULL, true},
-        {"--out", FLAG_STRING, &f.out, "DIR", "where it goes; an earlier export there is replaced as a whole", NULL,
-         true},
-        {"--dtype", FLAG_CHOICE, &f.dtype, "TYPE", "of model.safetensors: fp32 (default) or bf16", dtypes, false},
-        {"--job", FLAG_STRING, &f.job, "FILE", "a checkpoint's job.yaml, where it is not beside it", NULL, false},
-        {NULL, FLAG_SWITCH, NULL, NULL, NULL, NULL, false},
-    };
-    const struct verb_flags spec = {"export",
-                                    "--from PATH --to KIND --out DIR",
-                                    "Writes one artifact and checks that it gives the same answers.",
-                                    flags,
-                                    0,
-                                    0,
-                                    NULL};
     size_t words;
     bool helped;
-    enum status status = flags_parse(&spec, argc, argv, argv, &words, &helped);
-    return helped ? 0 : verb_exit(status == STATUS_OK ? export_run(&f) : status);
+    enum status status = flags_parse(&verb_export_flags, argc, argv, argv, &words, &helped);
+    return helped ? 0 : verb_exit(status == STATUS_OK ? export_run(&given) : status);
 }

@@ -11,6 +11,10 @@
 #include "model/safetensors.h"
 #include "train/events.h"
 
+struct inspect_flags {
+    bool verify, json;
+};
+
 static enum status inspect_checkpoint(const char *path, bool verify, bool json) {
     char *text = NULL, *real = realpath(path, NULL); // `latest` may move on while we read
     if (!real)
@@ -103,7 +107,8 @@ static bool ends_with(const char *string, const char *end) {
 }
 
 // Models and shards are read in full anyway; --verify adds the checkpoint's hashes.
-static enum status inspect_run(const char *path, bool verify, bool json) {
+static enum status inspect_run(const char *path, const struct inspect_flags *f) {
+    const bool verify = f->verify, json = f->json;
     if (!*path)
         return status_set(STATUS_USAGE, "inspect: the path is empty");
     if (!file_exists(path) && !file_is_folder(path))
@@ -128,23 +133,27 @@ static enum status inspect_run(const char *path, bool verify, bool json) {
     return STATUS_OK;
 }
 
+static struct inspect_flags given;
+static const struct flag flags[] = {
+    {"--verify", FLAG_SWITCH, &given.verify, NULL,
+     "check every hash of a checkpoint or shard (a model has none); what is wrong, where (65)", NULL, false},
+    {"--json", FLAG_SWITCH, &given.json, NULL, "one JSON object", NULL, false},
+    FLAGS_END,
+};
+
+const struct verb_flags verb_inspect_flags = {
+    .verb = "inspect",
+    .usage = "[--verify] [--json] PATH",
+    .about = "PATH: a checkpoint (step-N folder or checkpoint.h5), a model directory, a .safetensors or a .shard file.",
+    .flags = flags,
+    .min_words = 1,
+    .max_words = 1,
+    .words = "PATH",
+};
+
 int verb_inspect(int argc, char **argv) {
-    bool verify = false, json = false, helped;
-    const struct flag flags[] = {
-        {"--verify", FLAG_SWITCH, &verify, NULL,
-         "check every hash of a checkpoint or shard (a model has none); what is wrong, where (65)", NULL, false},
-        {"--json", FLAG_SWITCH, &json, NULL, "one JSON object", NULL, false},
-        {NULL, FLAG_SWITCH, NULL, NULL, NULL, NULL, false},
-    };
-    const struct verb_flags spec = {
-        "inspect",
-        "[--verify] [--json] PATH",
-        "PATH: a checkpoint (step-N folder or checkpoint.h5), a model directory, a .safetensors or a .shard file.",
-        flags,
-        1,
-        1,
-        NULL};
     size_t words;
-    enum status status = flags_parse(&spec, argc, argv, argv, &words, &helped);
-    return helped ? 0 : verb_exit(status == STATUS_OK ? inspect_run(argv[0], verify, json) : status);
+    bool helped;
+    enum status status = flags_parse(&verb_inspect_flags, argc, argv, argv, &words, &helped);
+    return helped ? 0 : verb_exit(status == STATUS_OK ? inspect_run(argv[0], &given) : status);
 }

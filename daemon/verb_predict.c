@@ -104,29 +104,33 @@ done:
     return status;
 }
 
-int verb_predict(int argc, char **argv) {
-    struct predict_flags f = {0};
-    const struct flag flags[] = {
-        {"--model", FLAG_STRING, &f.model, "DIR", "model directory or checkpoint", NULL, true},
-        {"--file", FLAG_STRING, &f.file, "FILE", "texts, one a line", NULL, false},
-        {"--no-truncation", FLAG_SWITCH, &f.no_truncation, NULL,
-         "refuse a text that is too long (65) instead of cutting it", NULL, false},
-        {"--job", FLAG_STRING, &f.job, "FILE", "a checkpoint's job.yaml, where it is not beside it", NULL, false},
-        {NULL, FLAG_SWITCH, NULL, NULL, NULL, NULL, false},
-    };
-    static const char *const later[] = {"--pair", "--question", "--context", "--bench", NULL};
-    const struct verb_flags spec = {
-        "predict",
-        "--model DIR [--file FILE] [TEXT …]",
+static struct predict_flags given;
+static const struct flag flags[] = {
+    {"--model", FLAG_STRING, &given.model, "DIR", "model directory or checkpoint", NULL, true},
+    {"--file", FLAG_STRING, &given.file, "FILE", "texts, one a line", NULL, false},
+    {"--no-truncation", FLAG_SWITCH, &given.no_truncation, NULL,
+     "refuse a text that is too long (65) instead of cutting it", NULL, false},
+    {"--job", FLAG_STRING, &given.job, "FILE", "a checkpoint's job.yaml, where it is not beside it", NULL, false},
+    FLAGS_END,
+};
+static const char *const later[] = {"--pair", "--question", "--context", "--bench", NULL};
+
+const struct verb_flags verb_predict_flags = {
+    .verb = "predict",
+    .usage = "--model DIR [--file FILE] [TEXT …]",
+    .about =
         "Prints {\"label\", \"score\", \"scores\", \"logits\"} for each text: arguments, --file, or lines of standard "
         "input\n"
         "(a blank line is a text). A text too long is cut and answered with \"truncated\": true.",
-        flags,
-        0,
-        SIZE_MAX,
-        later};
+    .flags = flags,
+    .max_words = SIZE_MAX,
+    .later = later,
+    .words = "TEXT",
+};
+
+int verb_predict(int argc, char **argv) {
     size_t words;
     bool helped;
-    enum status status = flags_parse(&spec, argc, argv, argv, &words, &helped);
-    return helped ? 0 : verb_exit(status == STATUS_OK ? predict_run(&f, argv, words) : status);
+    enum status status = flags_parse(&verb_predict_flags, argc, argv, argv, &words, &helped);
+    return helped ? 0 : verb_exit(status == STATUS_OK ? predict_run(&given, argv, words) : status);
 }

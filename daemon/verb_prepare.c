@@ -7,13 +7,6 @@
 #include "daemon/flags.h"
 #include "train/inputs.h"
 
-static const char prepare_help[] =
-    "usage: finetuned prepare [JOB.yaml] --data.dir DIR --data.task TASK --model.base DIR --out DIR [--data.max_length "
-    "N]\n\n"
-    "Reads and checks the three splits, tokenises them and writes token shards into --out; what is up to date is "
-    "reused.\n"
-    "A run with data.cache set to that folder finds them. Other keys of a job file are flags too.\n";
-
 static void prepare_print(const struct inputs *inputs, const char *folder) {
     printf("%-6s %9s %9s %7s %6s %6s %8s %9s %11s\n", "split", "texts", "tokens", "mean", "p50", "p99", "longest",
            "cut", "tokens cut");
@@ -26,11 +19,11 @@ static void prepare_print(const struct inputs *inputs, const char *folder) {
 }
 
 // --out names the shards' folder here; without it a job file's data.cache does.
-static enum status prepare_cache(struct job *job, bool has_file, int argc, char **argv) {
+static enum status prepare_cache(struct job *job, const struct job_words *words) {
     bool given = false;
-    for (int i = 1; i < argc; i++)
-        given = given || strcmp(argv[i], "--out") == 0 || strncmp(argv[i], "--out=", 6) == 0;
-    if (!given && !has_file)
+    for (size_t i = 0; i < words->n_options; i++)
+        given = given || strcmp(words->options[i], "--out") == 0 || strncmp(words->options[i], "--out=", 6) == 0;
+    if (!given && !words->file)
         return status_set(STATUS_USAGE, "prepare: --out DIR is required: the folder for the shards");
     char *cache = strdup(given ? job->out : job->data.cache);
     if (!cache)
@@ -53,19 +46,32 @@ done:
     return status;
 }
 
+static const struct flag flags[] = {FLAGS_END};
+
+const struct verb_flags verb_prepare_flags = {
+    .verb = "prepare",
+    .usage =
+        "[JOB.yaml] --data.dir DIR --data.task TASK --model.base DIR --out DIR [--data.max_length N] [--key value …]",
+    .about = "Reads and checks the three splits, tokenises them and writes token shards into --out; what is up to date "
+             "is reused.\n"
+             "A run with data.cache set to that folder finds them. Other keys of a job file are flags too.",
+    .flags = flags,
+    .words = "FILE",
+    .keys = true,
+};
+
 int verb_prepare(int argc, char **argv) {
     struct job *job = NULL;
-    const char *file = argc > 1 && argv[1][0] != '-' ? argv[1] : NULL;
-    int first = file ? 2 : 1;
-    for (int i = first; i < argc; i++)
-        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
-            return fputs(prepare_help, stdout), 0;
-    enum status status =
-        job_read(&job, file, (const char *const *)argv + first, (size_t)(argc - first), JOB_NEED_PREPARE);
-    if (status == STATUS_OK)
-        status = prepare_cache(job, file != NULL, argc, argv);
-    if (status == STATUS_OK)
+    struct job_words words;
+    bool helped;
+    enum status status = flags_parse_job(&words, &verb_prepare_flags, argc, argv, &helped);
+    if (status == STATUS_OK && !helped)
+        status = job_read(&job, words.file, words.options, words.n_options, JOB_NEED_PREPARE);
+    if (status == STATUS_OK && !helped)
+        status = prepare_cache(job, &words);
+    if (status == STATUS_OK && !helped)
         status = prepare_run(job);
+    job_words_release(&words);
     job_free(job);
-    return verb_exit(status);
+    return helped ? 0 : verb_exit(status);
 }

@@ -8,15 +8,6 @@
 #include "export/export.h"
 #include "train/trainer.h"
 
-static const char run_help[] =
-    "usage: finetuned run [JOB.yaml] [--key value …]\n\n"
-    "Trains the job to its end, evaluates on val each epoch, saves checkpoints, scores the best model on test and "
-    "exports it.\n"
-    "Start it alone, or under mpirun or srun. The same command again goes on from the newest checkpoint.\n"
-    "Every key of the job file is also a flag, e.g. --train.lr 3e-5; finetuned config lists them.\n"
-    "Exit codes: 0 done, 64 usage, 65 data, model or checkpoint unusable or diverged, 74 I/O, 75 stopped with a "
-    "checkpoint: start it again.\n";
-
 static struct export_model run_export_model(const struct trainer *t) {
     return (struct export_model){.config = &t->inputs.config,
                                  .table = &t->table,
@@ -178,19 +169,35 @@ static int run_refused(enum status status) {
     return rank && strcmp(rank, "0") != 0 ? status_exit_code(status) : verb_exit(status);
 }
 
+static const struct flag flags[] = {FLAGS_END};
+static const char *const later[] = {"--dry-run", NULL};
+
+const struct verb_flags verb_run_flags = {
+    .verb = "run",
+    .usage = "[JOB.yaml] [--key value …]",
+    .about =
+        "Trains the job to its end, evaluates on val each epoch, saves checkpoints, scores the best model on test and "
+        "exports it.\n"
+        "Start it alone, or under mpirun or srun. The same command again goes on from the newest checkpoint.\n"
+        "Every key of the job file is also a flag, e.g. --train.lr 3e-5; finetuned config lists them.\n"
+        "Exit codes: 0 done, 64 usage, 65 data, model or checkpoint unusable or diverged, 74 I/O, 75 stopped with a "
+        "checkpoint: start it again.",
+    .flags = flags,
+    .later = later,
+    .words = "FILE",
+    .keys = true,
+};
+
 int verb_run(int argc, char **argv) {
     struct job *job = NULL;
-    const char *file = argc > 1 && argv[1][0] != '-' ? argv[1] : NULL;
-    int first = file ? 2 : 1;
-    for (int i = first; i < argc; i++)
-        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
-            return fputs(run_help, stdout), 0;
-    for (int i = first; i < argc; i++)
-        if (strcmp(argv[i], "--dry-run") == 0)
-            return run_refused(status_set(STATUS_USAGE, "run: --dry-run is not in this version yet"));
-    enum status status = job_read(&job, file, (const char *const *)argv + first, (size_t)(argc - first), JOB_NEED_RUN);
-    if (status != STATUS_OK)
-        return run_refused(status);
+    struct job_words words;
+    bool helped;
+    enum status status = flags_parse_job(&words, &verb_run_flags, argc, argv, &helped);
+    if (status == STATUS_OK && !helped)
+        status = job_read(&job, words.file, words.options, words.n_options, JOB_NEED_RUN);
+    job_words_release(&words);
+    if (status != STATUS_OK || helped)
+        return helped ? 0 : run_refused(status);
     status = run_job(job);
     job_free(job);
     return status == STATUS_OK ? verb_exit(status) : status_exit_code(status);

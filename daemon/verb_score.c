@@ -139,25 +139,26 @@ static enum status score_run(const struct score_flags *f) {
     return STATUS_OK;
 }
 
+static struct score_flags given;
+static const struct flag flags[] = {
+    {"--data.dir", FLAG_STRING, &given.dir, "DIR", "gold: <task>/test_labels.txt and mapping.txt", NULL, true},
+    {"--predictions", FLAG_STRING, &given.predictions, "DIR",
+     "<task>.txt, stance/<target>.txt; with --task also a file", NULL, true},
+    {"--task", FLAG_STRING, &given.task, "TASK", "one task; without it all seven and their mean (total)", NULL, false},
+    {"--json", FLAG_SWITCH, &given.json, NULL, "{\"tasks\": {…}, \"total\": …}", NULL, false},
+    FLAGS_END,
+};
+
+const struct verb_flags verb_score_flags = {
+    .verb = "score",
+    .usage = "--data.dir DIR --predictions DIR [--task TASK] [--json]",
+    .about = "The official TweetEval numbers of prediction files.",
+    .flags = flags,
+};
+
 int verb_score(int argc, char **argv) {
-    struct score_flags f = {0};
-    const struct flag flags[] = {
-        {"--data.dir", FLAG_STRING, &f.dir, "DIR", "gold: <task>/test_labels.txt and mapping.txt", NULL, true},
-        {"--predictions", FLAG_STRING, &f.predictions, "DIR",
-         "<task>.txt, stance/<target>.txt; with --task also a file", NULL, true},
-        {"--task", FLAG_STRING, &f.task, "TASK", "one task; without it all seven and their mean (total)", NULL, false},
-        {"--json", FLAG_SWITCH, &f.json, NULL, "{\"tasks\": {…}, \"total\": …}", NULL, false},
-        {NULL, FLAG_SWITCH, NULL, NULL, NULL, NULL, false},
-    };
-    const struct verb_flags spec = {"score",
-                                    "--data.dir DIR --predictions DIR [--task TASK] [--json]",
-                                    "The official TweetEval numbers of prediction files.",
-                                    flags,
-                                    0,
-                                    0,
-                                    NULL};
     size_t words;
     bool helped;
-    enum status status = flags_parse(&spec, argc, argv, argv, &words, &helped);
-    return helped ? 0 : verb_exit(status == STATUS_OK ? score_run(&f) : status);
+    enum status status = flags_parse(&verb_score_flags, argc, argv, argv, &words, &helped);
+    return helped ? 0 : verb_exit(status == STATUS_OK ? score_run(&given) : status);
 }

@@ -112,33 +112,35 @@ done:
     return status;
 }
 
+static struct tokenize_flags given = {.special = -1};
+static const char *const specials[] = {"literal", "parse", NULL};
+static const struct flag flags[] = {
+    {"--model", FLAG_STRING, &given.model, "DIR", "directory with tokenizer files", NULL, true},
+    {"--pair", FLAG_STRING, &given.pair, "TEXT", "second text of every pair", NULL, false},
+    {"--max-length", FLAG_COUNT, &given.max_length, "N", "cut to N tokens, special ones included (default: no cut)",
+     NULL, false},
+    {"--special", FLAG_CHOICE, &given.special, "MODE",
+     "literal or parse: what \"<s>\" in a text is (default: the model's)", specials, false},
+    {"--jsonl", FLAG_SWITCH, &given.jsonl, NULL, "input lines are {\"text\": …, \"pair\": …}", NULL, false},
+    {"--file", FLAG_STRING, &given.file, "FILE", "texts, one a line", NULL, false},
+    FLAGS_END,
+};
+
+const struct verb_flags verb_tokenize_flags = {
+    .verb = "tokenize",
+    .usage = "--model DIR [--pair TEXT] [--max-length N] [--special MODE] [--jsonl] [--file FILE] [TEXT …]",
+    .about = "Prints {\"ids\", \"tokens\", \"offsets\"} for each text; offsets are bytes.",
+    .flags = flags,
+    .max_words = SIZE_MAX,
+    .words = "TEXT",
+};
+
 int verb_tokenize(int argc, char **argv) {
-    struct tokenize_flags f = {.special = -1};
-    static const char *const specials[] = {"literal", "parse", NULL};
-    const struct flag flags[] = {
-        {"--model", FLAG_STRING, &f.model, "DIR", "directory with tokenizer files", NULL, true},
-        {"--pair", FLAG_STRING, &f.pair, "TEXT", "second text of every pair", NULL, false},
-        {"--max-length", FLAG_COUNT, &f.max_length, "N", "cut to N tokens, special ones included (default: no cut)",
-         NULL, false},
-        {"--special", FLAG_CHOICE, &f.special, "MODE",
-         "literal or parse: what \"<s>\" in a text is (default: the model's)", specials, false},
-        {"--jsonl", FLAG_SWITCH, &f.jsonl, NULL, "input lines are {\"text\": …, \"pair\": …}", NULL, false},
-        {"--file", FLAG_STRING, &f.file, "FILE", "texts, one a line", NULL, false},
-        {NULL, FLAG_SWITCH, NULL, NULL, NULL, NULL, false},
-    };
-    const struct verb_flags spec = {
-        "tokenize",
-        "--model DIR [--pair TEXT] [--max-length N] [--special MODE] [--jsonl] [--file FILE] [TEXT …]",
-        "Prints {\"ids\", \"tokens\", \"offsets\"} for each text; offsets are bytes.",
-        flags,
-        0,
-        SIZE_MAX,
-        NULL};
     size_t words;
     bool helped;
-    enum status status = flags_parse(&spec, argc, argv, argv, &words, &helped);
-    if (status == STATUS_OK && f.max_length > 1 << 20)
-        status =
-            status_set(STATUS_USAGE, "tokenize: --max-length is %lld, at most %d", (long long)f.max_length, 1 << 20);
-    return helped ? 0 : verb_exit(status == STATUS_OK ? tokenize_run(&f, argv, words) : status);
+    enum status status = flags_parse(&verb_tokenize_flags, argc, argv, argv, &words, &helped);
+    if (status == STATUS_OK && given.max_length > 1 << 20)
+        status = status_set(STATUS_USAGE, "tokenize: --max-length is %lld, at most %d", (long long)given.max_length,
+                            1 << 20);
+    return helped ? 0 : verb_exit(status == STATUS_OK ? tokenize_run(&given, argv, words) : status);
 }

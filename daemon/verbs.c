@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/verbs.h"
+
+#include "base/log.h"
+#include "base/text.h"
+
+#define VERB(name) #name, verb_##name, &verb_##name##_flags
+
+const struct verb verbs[] = {
+    {VERB(run), "train one job to its end, evaluate, checkpoint, export; what mpirun and sbatch start"},
+    {VERB(prepare), "text to token shards (also done by run)"},
+    {VERB(eval), "score a model directory or checkpoint on a split"},
+    {VERB(score), "the official TweetEval numbers of prediction files"},
+    {VERB(predict), "a JSON line with label and scores for each text"},
+    {VERB(tokenize), "a JSON line with ids, tokens and byte offsets for each text"},
+    {VERB(export), "a model directory or checkpoint to an artifact (hf)"},
+    {VERB(inspect), "what a checkpoint, shard or model holds, and whether it is intact"},
+    {VERB(config), "every option with value, default, range and help"},
+};
+const size_t verbs_count = sizeof verbs / sizeof *verbs;
+
+const struct verb *verb_find(const char *name) {
+    for (size_t i = 0; i < verbs_count; i++)
+        if (strcmp(verbs[i].name, name) == 0)
+            return &verbs[i];
+    return NULL;
+}
+
+// Named by the design, made by later versions.
+static const char *const verbs_later[] = {"daemon", "sweep", "report", "doctor", "bench"};
+
+int verb_unknown(const char *name) {
+    const char *names[sizeof verbs / sizeof *verbs];
+    for (size_t i = 0; i < sizeof verbs_later / sizeof *verbs_later; i++)
+        if (strcmp(name, verbs_later[i]) == 0) {
+            log_error("the verb %s is not in this version yet (see finetuned --help)", name);
+            return 64;
+        }
+    for (size_t i = 0; i < verbs_count; i++)
+        names[i] = verbs[i].name;
+    const char *near = text_nearest(name, names, verbs_count);
+    log_error("unknown verb '%s'%s%s (see finetuned --help)", name, near ? ": did you mean " : "", near ? near : "");
+    return 64;
+}
