@@ -15,6 +15,7 @@ const struct verb verbs[] = {
     {VERB(tokenize), "a JSON line with ids, tokens and byte offsets for each text"},
     {VERB(export), "a model directory or checkpoint to an artifact (hf)"},
     {VERB(inspect), "what a checkpoint, shard or model holds, and whether it is intact"},
+    {VERB(bench), "measures this host: gemm, step, tokenize, io"},
     {VERB(config), "every option with value, default, range and help"},
 };
 const size_t verbs_count = sizeof verbs / sizeof *verbs;
@@ -27,7 +28,7 @@ const struct verb *verb_find(const char *name) {
 }
 
 // Named by the design, made by later versions.
-static const char *const verbs_later[] = {"daemon", "sweep", "report", "doctor", "bench"};
+static const char *const verbs_later[] = {"daemon", "sweep", "report", "doctor"};
 
 int verb_unknown(const char *name) {
     const char *names[sizeof verbs / sizeof *verbs];
