@@ -13,6 +13,10 @@ static void loss_none(struct pass *pass, double *part_losses) {
         memset(pass->act.dlogits, 0, (size_t)pass->batch->size * pass->config->labels * sizeof(float));
 }
 
+void pass_targets(struct pass *pass, const struct targets *targets) {
+    pass->targets = targets;
+}
+
 void pass_loss(struct pass *pass, double *part_losses, float scale) {
     const struct batch *batch = pass->batch;
     if (!pass->labelled) {
@@ -20,7 +24,7 @@ void pass_loss(struct pass *pass, double *part_losses, float scale) {
         return;
     }
     pass->ops->cross_entropy(pass->act.losses, pass->options.training ? pass->act.dlogits : NULL, pass->act.logits,
-                             batch->labels, batch->size, pass->config->labels, scale);
+                             batch->labels, batch->size, pass->config->labels, scale, pass->targets);
     for (uint32_t p = 0; p < batch->parts; p++) {
         part_losses[p] = 0;
         for (uint32_t b = batch->part_examples[p]; b < batch->part_examples[p + 1]; b++)

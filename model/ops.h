@@ -34,6 +34,13 @@ struct attention {
     struct dropout dropout;
 };
 
+// What a label asks of n probabilities, as torch.nn.CrossEntropyLoss's weight and label_smoothing:
+//   q_i = w_i ((1 - smoothing) [i = label] + smoothing / n)
+struct targets {
+    double smoothing;
+    const double *weights; // (n), NULL: all 1
+};
+
 struct ops {
     enum isa isa;
     // The FLOPs that `rounds` of a register-only loop of fused multiply-adds did: timed, this thread's peak.
@@ -71,9 +78,10 @@ struct ops {
     void (*attention_backward)(float *dq, float *dk, float *dv, const float *dout, const struct attention *a,
                                float *scratch);
     // Cross entropy of rows of n logits: losses(rows) (double), dlogits(rows, n) = scale * (softmax - onehot); dlogits
-    // may be NULL.
+    // may be NULL. With `targets` (NULL: none) onehot is q, and the softmax is multiplied by the sum of
+    // q; a loss is then sum of q_i (log sum e^x - x_i).
     void (*cross_entropy)(double *losses, float *dlogits, const float *logits, const int32_t *labels, size_t rows,
-                          size_t n, float scale);
+                          size_t n, float scale, const struct targets *targets);
     void (*softmax)(float *y, const float *x, size_t rows, size_t n);
     // The micro-kernels behind model/gemm.h. Tiles: one block (K, 32) of [ceil(N/32)][K][32].
     // y(rows, 32) [ldy] = (accumulate ? y : bias or 0) … see model/gemm.h for order; columns < 32 store only `columns`.

@@ -44,8 +44,11 @@ const float *pass_logits(const struct pass *pass);
 // is (B, hidden).
 const float *pass_hidden(const struct pass *pass, unsigned l);
 
+// What pass_loss asks for instead of the labels alone (label smoothing, class weights); borrowed, NULL: nothing else.
+void pass_targets(struct pass *pass, const struct targets *targets);
 // Cross entropy. part_losses[p] (double, P = batch->parts): the sum over the examples of part p, in order. dlogits =
-// (softmax - onehot) * scale, kept for layer_backward; `scale` is 1 / examples of the global batch.
+// (softmax - onehot) * scale, kept for layer_backward; `scale` is 1 / the weight of the global batch (its examples, or
+// with class weights the sum of those of its labels).
 void pass_loss(struct pass *pass, double *part_losses, float scale);
 
 // Gradients of layer l's parameters are written (not added) into the arena `gradients`: the tree over this batch's

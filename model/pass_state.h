@@ -17,6 +17,8 @@ struct pass {
     struct pass_options options;
     struct activations act;
 
+    const struct targets *targets; // of the loss; NULL: the labels alone
+
     const struct batch *batch;
     uint64_t dropout_key; // 0: none
     bool labelled;        // every example of the batch has a label

@@ -28,11 +28,11 @@ static void chunk_fill(struct batch *batch, const struct shard *shard, uint32_t 
                   (uint32_t)(shard->offsets[i + 1] - shard->offsets[i]), shard->labels[i], i);
 }
 
-// Loss of one row of logits, by the op that training uses.
+// Loss of one row of logits, by the op that training uses; without label smoothing and class weights.
 static double chunk_loss(const struct evaluator *e, const float *logits, int32_t label) {
     double loss = 0;
     if (label >= 0)
-        pass_ops(e->pass)->cross_entropy(&loss, NULL, logits, &label, 1, e->config->labels, 1.0f);
+        pass_ops(e->pass)->cross_entropy(&loss, NULL, logits, &label, 1, e->config->labels, 1.0f, NULL);
     return loss;
 }
 

@@ -8,8 +8,6 @@
 
 #include <unistd.h>
 
-#define SKIPS_MAX 3 // not finite this often in a row: the run has diverged
-
 double trainer_clock(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
@@ -155,87 +153,6 @@ void trainer_close(struct trainer *t) {
     events_close(&t->events);
     pool_close(t->pool);
     owner_release(t->owner);
-}
-
-static enum status stop_event(struct trainer *t, const char *reason, int exit_code) {
-    event_begin(&t->events, "stop");
-    event_integer(&t->events, "step", (int64_t)t->state.step);
-    event_string(&t->events, "reason", reason);
-    event_integer(&t->events, "exit", exit_code);
-    if (t->stop_signal)
-        event_string(&t->events, "signal", stop_name(t->stop_signal));
-    t->end = TRAINER_STOPPED;
-    return event_end(&t->events);
-}
-
-void trainer_fail(struct trainer *t, enum status status) {
-    if (t->events.fd >= 0 && t->started > 0 && t->end != TRAINER_STOPPED &&
-        stop_event(t, "error", status_exit_code(status)) != STATUS_OK)
-        log_warn("events: the stop event could not be written");
-}
-
-static enum status boundary_skip(struct trainer *t, const struct step_result *r) {
-    char reason[96];
-    snprintf(reason, sizeof reason, "not finite: loss %g, gradient norm %g", r->loss, r->norm);
-    log_warn("skip: batch %llu after step %llu: %s", (unsigned long long)r->cursor, (unsigned long long)r->step,
-             reason);
-    event_begin(&t->events, "skip");
-    event_integer(&t->events, "step", (int64_t)r->step);
-    event_integer(&t->events, "cursor", (int64_t)r->cursor);
-    event_string(&t->events, "reason", reason);
-    TRY(event_end(&t->events));
-    if (t->state.skips_in_a_row < SKIPS_MAX)
-        return STATUS_OK;
-    TRY(stop_event(t, "nonfinite", 65));
-    return status_set(
-        STATUS_DATA,
-        "step %llu: %u batches in a row were not finite (%s): the run has diverged; lower train.lr, set train.clip, or "
-        "check the base model",
-        (unsigned long long)r->step, SKIPS_MAX, reason);
-}
-
-// Evaluates on val; a better score is the new best (ties: the earlier).
-static enum status boundary_evaluate(struct trainer *t) {
-    struct metrics metrics;
-    double loss;
-    TRY(evaluate_split(t, SPLIT_VAL, &metrics, &loss));
-    double score = evaluate_score(t, &metrics, loss);
-    bool better = score == score && (t->state.best_step == 0 || score > t->state.best_metric);
-    t->state.evaluations_without_gain = better ? 0 : t->state.evaluations_without_gain + 1;
-    if (better) {
-        t->state.best_step = t->state.step;
-        t->state.best_metric = score;
-    }
-    enum status status = evaluate_event(t, SPLIT_VAL, &metrics, loss);
-    metrics_close(&metrics);
-    return status;
-}
-
-static enum status boundary_stop(struct trainer *t) {
-    TRY(save_now(t));
-    TRY(stop_event(t, "signal", 75));
-    return status_set(STATUS_AGAIN,
-                      "stopped by %s after step %llu with a checkpoint: start the same job again to go on",
-                      stop_name(t->stop_signal), (unsigned long long)t->state.step);
-}
-
-// What happens between two steps, in this order: skip, evaluate, save, stop.
-static enum status trainer_boundary(struct trainer *t, const struct step_result *r) {
-    t->state.epoch = r->epoch;
-    t->weights_step = t->state.step;
-    t->weights_epoch = t->state.epoch;
-    TRY(comm_agree(t->comm, r->skipped ? boundary_skip(t, r) : progress_step(t, r)));
-    bool epoch_end = t->state.cursor % plan_batches(&t->plan) == 0;
-    bool last = t->job->train.max_steps && t->state.step >= (uint64_t)t->job->train.max_steps;
-    if ((epoch_end || last) && t->state.step > 0) {
-        TRY(boundary_evaluate(t));
-        TRY(save_now(t));
-    } else if (!r->skipped && t->job->checkpoints.every && t->state.step % (uint64_t)t->job->checkpoints.every == 0) {
-        TRY(save_now(t));
-    }
-    if (t->stop_signal)
-        return boundary_stop(t);
-    return STATUS_OK;
 }
 
 // A step that failed on one rank: the others wait for it and can't be told otherwise.

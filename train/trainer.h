@@ -108,6 +108,11 @@ struct step_result {
 };
 enum status train_step(struct trainer *trainer, struct step_result *out);
 
+// boundary.c: what happens between two steps; and an evaluation on val, whose better score is the new best (ties: the
+// earlier).
+enum status trainer_boundary(struct trainer *trainer, const struct step_result *result);
+enum status boundary_evaluate(struct trainer *trainer, bool *better);
+
 // evaluate.c: a split with the weights as they are now (brought up to date). Every rank gets the same answer.
 enum status evaluate_split(struct trainer *trainer, enum source_split split, struct metrics *metrics, double *loss);
 enum status evaluate_event(struct trainer *trainer, enum source_split split, const struct metrics *metrics,

@@ -28,7 +28,7 @@ void ISA_NAME(attention_forward)(float *out, const struct attention *a, float *s
 void ISA_NAME(attention_backward)(float *dq, float *dk, float *dv, const float *dout, const struct attention *a,
                                   float *scratch);
 void ISA_NAME(cross_entropy)(double *losses, float *dlogits, const float *logits, const int32_t *labels, size_t rows,
-                             size_t n, float scale);
+                             size_t n, float scale, const struct targets *targets);
 void ISA_NAME(softmax)(float *y, const float *x, size_t rows, size_t n);
 void ISA_NAME(gemm_tile)(float *y, size_t ldy, const float *x, size_t ldx, const float *block, const float *bias,
                          size_t rows, size_t k, size_t columns, bool accumulate);

@@ -368,27 +368,37 @@ static void check_softmax(const struct ops *ops) {
 struct entropy {
     double logits[LABELS];
     int32_t label;
+    const struct targets *targets;
 };
 
+// sum of q_i (log sum e^x - x_i); q = onehot without targets.
 static double entropy_define(const void *context) {
     const struct entropy *e = context;
-    double sum = 0;
+    double sum = 0, loss = 0;
     for (size_t i = 0; i < LABELS; i++)
         sum += exp(e->logits[i]);
-    return log(sum) - e->logits[e->label];
+    for (size_t i = 0; i < LABELS; i++) {
+        double q = (int32_t)i == e->label;
+        if (e->targets)
+            q = (1 - e->targets->smoothing) * q + e->targets->smoothing / LABELS;
+        if (e->targets && e->targets->weights)
+            q *= e->targets->weights[i];
+        loss += q * (log(sum) - e->logits[i]);
+    }
+    return loss;
 }
 
-static void check_cross_entropy(const struct ops *ops) {
+static void check_entropy(const struct ops *ops, const struct targets *targets) {
     enum { ROWS = 20 };
     float *x = normals(ROWS * LABELS, 0, 3), *dx = floats(ROWS * LABELS);
     int32_t labels[ROWS];
     double losses[ROWS], again[ROWS];
     for (int r = 0; r < ROWS; r++)
         labels[r] = r % LABELS;
-    ops->cross_entropy(losses, dx, x, labels, ROWS, LABELS, 0.125f);
-    ops->cross_entropy(again, NULL, x, labels, ROWS, LABELS, 0.125f);
+    ops->cross_entropy(losses, dx, x, labels, ROWS, LABELS, 0.125f, targets);
+    ops->cross_entropy(again, NULL, x, labels, ROWS, LABELS, 0.125f, targets);
     for (int r = 0; r < ROWS; r++) {
-        struct entropy e = {.label = labels[r]};
+        struct entropy e = {.label = labels[r], .targets = targets};
         double want[LABELS];
         for (int i = 0; i < LABELS; i++)
             e.logits[i] = x[r * LABELS + i];
@@ -398,11 +408,26 @@ static void check_cross_entropy(const struct ops *ops) {
             want[i] = 0.125 * slope(entropy_define, &e, &e.logits[i]);
         check(dx + r * LABELS, want, LABELS, 1e-8, 1e-7);
     }
-    const float far[3] = {1000, -1000, 0};
-    ops->cross_entropy(losses, dx, far, &(int32_t){1}, 1, 3, 1);
-    assert_near(losses[0], 2000, 0, 1e-12);
-    check(dx, (double[3]){1, -1, 0}, 3, 0, 0);
     free(x), free(dx);
+}
+
+static void check_cross_entropy(const struct ops *ops) {
+    static const double weights[LABELS] = {0.25, 1, 3.5, 0.01, 2};
+    float dx[3];
+    double loss;
+    check_entropy(ops, NULL);
+    check_entropy(ops, &(struct targets){0.1, NULL});
+    check_entropy(ops, &(struct targets){0, weights});
+    check_entropy(ops, &(struct targets){0.3, weights});
+    const float far[3] = {1000, -1000, 0};
+    ops->cross_entropy(&loss, dx, far, &(int32_t){1}, 1, 3, 1, NULL);
+    assert_near(loss, 2000, 0, 1e-12);
+    check(dx, (double[3]){1, -1, 0}, 3, 0, 0);
+    const float never[3] = {0, -INFINITY, 0}; // only where something is asked
+    ops->cross_entropy(&loss, dx, never, &(int32_t){0}, 1, 3, 1, &(struct targets){0, weights});
+    assert_near(loss, 0.25 * log(2), 0, 1e-12);
+    ops->cross_entropy(&loss, dx, never, &(int32_t){0}, 1, 3, 1, &(struct targets){0.1, NULL});
+    assert_true(isinf(loss));
 }
 
 // --- Attention
@@ -670,7 +695,7 @@ static void non_finite(const struct ops *ops) {
         assert_nan_row(y, WIDE);
         ops->layernorm_backward(y, x, ones, &(float){1}, &(float){1}, ones, 1, WIDE);
         assert_nan_row(y, WIDE);
-        ops->cross_entropy(&loss, dy, x, &(int32_t){3}, 1, WIDE, 1);
+        ops->cross_entropy(&loss, dy, x, &(int32_t){3}, 1, WIDE, 1, NULL);
         assert_true(isnan(loss));
         assert_nan_row(dy, WIDE);
         x[at] = INFINITY;

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// What happens between two steps, in this order: progress or skip, evaluate, save, stop. All ranks take the same way.
+#include "train/progress.h"
+#include "train/stop.h"
+#include "train/trainer.h"
+
+#define SKIPS_MAX 3 // not finite this often in a row: the run has diverged
+
+static enum status stop_event(struct trainer *t, const char *reason, int exit_code) {
+    event_begin(&t->events, "stop");
+    event_integer(&t->events, "step", (int64_t)t->state.step);
+    event_string(&t->events, "reason", reason);
+    event_integer(&t->events, "exit", exit_code);
+    if (t->stop_signal)
+        event_string(&t->events, "signal", stop_name(t->stop_signal));
+    t->end = TRAINER_STOPPED;
+    return event_end(&t->events);
+}
+
+void trainer_fail(struct trainer *t, enum status status) {
+    if (t->events.fd >= 0 && t->started > 0 && t->end != TRAINER_STOPPED &&
+        stop_event(t, "error", status_exit_code(status)) != STATUS_OK)
+        log_warn("events: the stop event could not be written");
+}
+
+static enum status boundary_skip(struct trainer *t, const struct step_result *r) {
+    char reason[96];
+    snprintf(reason, sizeof reason, "not finite: loss %g, gradient norm %g", r->loss, r->norm);
+    log_warn("skip: batch %llu after step %llu: %s", (unsigned long long)r->cursor, (unsigned long long)r->step,
+             reason);
+    event_begin(&t->events, "skip");
+    event_integer(&t->events, "step", (int64_t)r->step);
+    event_integer(&t->events, "cursor", (int64_t)r->cursor);
+    event_string(&t->events, "reason", reason);
+    TRY(event_end(&t->events));
+    if (t->state.skips_in_a_row < SKIPS_MAX)
+        return STATUS_OK;
+    TRY(stop_event(t, "nonfinite", 65));
+    return status_set(
+        STATUS_DATA,
+        "step %llu: %u batches in a row were not finite (%s): the run has diverged; lower train.lr, set train.clip, or "
+        "check the base model",
+        (unsigned long long)r->step, SKIPS_MAX, reason);
+}
+
+static bool at_epoch_end(const struct trainer *t) {
+    return t->state.cursor % plan_batches(&t->plan) == 0;
+}
+
+static bool each(int64_t every, const struct trainer *t, const struct step_result *r) {
+    return every && !r->skipped && t->state.step % (uint64_t)every == 0;
+}
+
+// At each epoch's end, or each train.eval_every steps; and at the run's end, unless these weights just were evaluated.
+static bool evaluation_due(const struct trainer *t, const struct step_result *r) {
+    int64_t every = t->job->train.eval_every;
+    if (t->state.step == 0)
+        return false;
+    if (!every)
+        return at_epoch_end(t) || trainer_ended(t);
+    return each(every, t, r) || (trainer_ended(t) && t->state.step % (uint64_t)every != 0);
+}
+
+static bool save_due(const struct trainer *t, const struct step_result *r) {
+    return t->state.step > 0 && (at_epoch_end(t) || trainer_ended(t) || each(t->job->checkpoints.every, t, r));
+}
+
+enum status boundary_evaluate(struct trainer *t, bool *better) {
+    struct metrics metrics;
+    double loss;
+    TRY(evaluate_split(t, SPLIT_VAL, &metrics, &loss));
+    double score = evaluate_score(t, &metrics, loss);
+    *better = score == score && (t->state.best_step == 0 || score > t->state.best_metric);
+    t->state.evaluations_without_gain = *better ? 0 : t->state.evaluations_without_gain + 1;
+    if (*better) {
+        t->state.best_step = t->state.step;
+        t->state.best_metric = score;
+    }
+    enum status status = evaluate_event(t, SPLIT_VAL, &metrics, loss);
+    metrics_close(&metrics);
+    return status;
+}
+
+static enum status boundary_stop(struct trainer *t) {
+    TRY(save_now(t));
+    TRY(stop_event(t, "signal", 75));
+    return status_set(STATUS_AGAIN,
+                      "stopped by %s after step %llu with a checkpoint: start the same job again to go on",
+                      stop_name(t->stop_signal), (unsigned long long)t->state.step);
+}
+
+enum status trainer_boundary(struct trainer *t, const struct step_result *r) {
+    bool better = false;
+    t->state.epoch = r->epoch;
+    t->weights_step = t->state.step;
+    t->weights_epoch = t->state.epoch;
+    TRY(comm_agree(t->comm, r->skipped ? boundary_skip(t, r) : progress_step(t, r)));
+    if (evaluation_due(t, r))
+        TRY(boundary_evaluate(t, &better));
+    if (better || save_due(t, r))
+        TRY(save_now(t));
+    return t->stop_signal ? boundary_stop(t) : STATUS_OK;
+}
