@@ -73,6 +73,8 @@ void batch_fill(struct batch *batch, const struct shard *shard, const uint32_t *
             uint64_t begin = shard->offsets[example];
             example_put(batch, shard->ids + begin, shard->types + begin,
                         (uint32_t)(shard->offsets[example + 1] - begin), shard->labels[example], example);
+            if (shard->spans)
+                batch->ends[batch->size - 1] = shard->ends[example];
         }
         batch->part_examples[part + 1] = batch->size;
         batch->part_tokens[part + 1] = batch->tokens;

@@ -19,21 +19,30 @@ struct header {
     uint64_t n, tokens;
     uint32_t longest, n_labels, vocab_size, max_length;
     char key[32];
-    uint64_t payload_size, payload_hash, header_hash;
-    char zeros[24];
+    uint64_t payload_size, payload_hash;
+    uint32_t flags, doc_stride, questions, zero;
+    uint64_t header_hash;
+    char zeros[8];
 };
 _Static_assert(sizeof(struct header) == SHARD_HEADER, "the layout in shard.h");
 #define HEADER_HASHED offsetof(struct header, header_hash)
+#define HEADER_SPANS 1u
 
-bool shard_layout_make(struct shard_layout *out, uint64_t n, uint64_t tokens) {
+bool shard_layout_make(struct shard_layout *out, uint64_t n, uint64_t tokens, bool spans) {
     const uint64_t ceiling = UINT64_C(1) << 44; // tokens and bytes; nothing below can overflow
+    uint64_t each = spans ? 4 * n : 0, token = spans ? 4 * tokens : 0;
     if (n > SOURCE_ROWS_MAX || tokens > ceiling)
         return false;
     out->offsets = SHARD_HEADER;
     out->ids = out->offsets + 8 * (n + 1);
     out->labels = out->ids + 4 * tokens;
     out->full = out->labels + 4 * n;
-    out->types = out->full + 4 * n;
+    out->ends = out->full + 4 * n;
+    out->rows = out->ends + each;
+    out->context = out->rows + each;
+    out->begin = out->context + each;
+    out->end = out->begin + token;
+    out->types = out->end + token;
     out->size = (out->types + tokens + 7) / 8 * 8;
     return out->size <= SIZE_MAX / 2;
 }
@@ -50,11 +59,28 @@ void shard_seal(char *image, const struct shard_layout *layout, const struct sha
         .max_length = facts->max_length,
         .payload_size = layout->size - SHARD_HEADER,
         .payload_hash = hash64(image + SHARD_HEADER, layout->size - SHARD_HEADER),
+        .flags = facts->spans ? HEADER_SPANS : 0,
+        .doc_stride = facts->doc_stride,
+        .questions = facts->questions,
     };
     memcpy(header.magic, magic, sizeof magic);
     memcpy(header.key, facts->key, sizeof header.key);
     header.header_hash = hash64(&header, HEADER_HASHED);
     memcpy(image, &header, sizeof header);
+}
+
+static enum status spans_header_check(const struct header *header, const char *name) {
+    bool spans = header->flags == HEADER_SPANS;
+    if (header->flags & ~HEADER_SPANS)
+        return status_set(STATUS_DATA, "%s: unknown flags 0x%" PRIx32, name, header->flags);
+    if (spans ? header->n_labels != 0 || header->doc_stride == 0 : header->doc_stride != 0)
+        return status_set(STATUS_DATA, "%s: %" PRIu32 " classes and a doc_stride of %" PRIu32 " do not go together",
+                          name, header->n_labels, header->doc_stride);
+    if (spans ? header->questions > header->n || (header->questions == 0 && header->n > 0)
+              : header->questions != header->n)
+        return status_set(STATUS_DATA, "%s: %" PRIu32 " source rows do not go with %" PRIu64 " examples", name,
+                          header->questions, header->n);
+    return STATUS_OK;
 }
 
 static enum status header_check(const struct header *header, const char *name, size_t size) {
@@ -70,16 +96,16 @@ static enum status header_check(const struct header *header, const char *name, s
     if (header->n_labels > LABELS_MAX)
         return status_set(STATUS_DATA, "%s: %" PRIu32 " classes", name, header->n_labels);
     for (size_t i = 0; i < sizeof header->zeros; i++)
-        if (header->zeros[i])
+        if (header->zeros[i] || header->zero)
             return status_set(STATUS_DATA, "%s: the header is damaged", name);
     for (size_t i = 0; i < sizeof header->key; i++)
         if (!memchr("0123456789abcdef", header->key[i], 16))
             return status_set(STATUS_DATA, "%s: the header's key is damaged", name);
-    return STATUS_OK;
+    return spans_header_check(header, name);
 }
 
 static enum status size_check(const struct header *header, const char *name, size_t size, struct shard_layout *layout) {
-    if (!shard_layout_make(layout, header->n, header->tokens) || layout->size != size ||
+    if (!shard_layout_make(layout, header->n, header->tokens, header->flags & HEADER_SPANS) || layout->size != size ||
         header->payload_size != size - SHARD_HEADER)
         return status_set(STATUS_DATA, "%s: %zu bytes do not go with %" PRIu64 " examples and %" PRIu64 " tokens", name,
                           size, header->n, header->tokens);
@@ -106,7 +132,7 @@ static enum status offsets_check(const struct shard *shard, const char *name) {
 }
 
 static enum status values_check(const struct shard *shard, const char *name) {
-    for (uint32_t i = 0; i < shard->n; i++)
+    for (uint32_t i = 0; i < shard->n && !shard->spans; i++)
         if (shard->labels[i] < -1 || (shard->labels[i] >= 0 && (uint32_t)shard->labels[i] >= shard->n_labels))
             return status_set(STATUS_DATA, "%s: label %" PRId32 " of example %" PRIu32 " is none of %" PRIu32, name,
                               shard->labels[i], i, shard->n_labels);
@@ -115,6 +141,48 @@ static enum status values_check(const struct shard *shard, const char *name) {
             return status_set(STATUS_DATA, "%s: token %" PRIu64 " (id %" PRId32 ", type %u) is out of range", name, i,
                               shard->ids[i], shard->types[i]);
     return STATUS_OK;
+}
+
+// A window's answer: in its context, at its first token (none), or unlabelled.
+static bool span_good(int64_t start, int64_t last, int64_t context, int64_t length) {
+    return start == last && (start == 0 || start == -1) ? true : context <= start && start <= last && last < length - 1;
+}
+
+static enum status window_check(const struct shard *shard, const char *name, uint32_t i) {
+    uint64_t first = shard->offsets[i], length = shard->offsets[i + 1] - first;
+    uint32_t before = i ? shard->rows[i - 1] : 0, row = shard->rows[i];
+    if (i ? row < before || row - before > 1 : row != 0)
+        return status_set(STATUS_DATA, "%s: window %" PRIu32 " is of question %" PRIu32 ", out of order", name, i, row);
+    if (length < 3 || shard->context[i] < 2 || shard->context[i] > length - 1)
+        return status_set(STATUS_DATA, "%s: the context of window %" PRIu32 " begins outside it", name, i);
+    if (!span_good(shard->labels[i], shard->ends[i], shard->context[i], (int64_t)length))
+        return status_set(STATUS_DATA, "%s: the answer of window %" PRIu32 ", %" PRId32 " to %" PRId32 ", is none",
+                          name, i, shard->labels[i], shard->ends[i]);
+    for (uint64_t j = first; j < first + length; j++)
+        if (shard->begin[j] > shard->end[j])
+            return status_set(STATUS_DATA, "%s: token %" PRIu64 " ends before it begins", name, j);
+    if (shard->end[first] || shard->end[first + shard->context[i] - 1] || shard->end[first + length - 1])
+        return status_set(STATUS_DATA, "%s: a special token of window %" PRIu32 " has a range", name, i);
+    return STATUS_OK;
+}
+
+static enum status spans_check(const struct shard *shard, const char *name) {
+    if (!shard->spans)
+        return STATUS_OK;
+    for (uint32_t i = 0; i < shard->n; i++)
+        TRY(window_check(shard, name, i));
+    if (shard->n && shard->rows[shard->n - 1] != shard->questions - 1)
+        return status_set(STATUS_DATA, "%s: windows of %" PRIu32 " questions, the header says %" PRIu32, name,
+                          shard->rows[shard->n - 1] + 1, shard->questions);
+    return STATUS_OK;
+}
+
+static void spans_point(struct shard *shard, const char *at, const struct shard_layout *layout) {
+    shard->ends = (const int32_t *)(at + layout->ends);
+    shard->rows = (const uint32_t *)(at + layout->rows);
+    shard->context = (const uint32_t *)(at + layout->context);
+    shard->begin = (const uint32_t *)(at + layout->begin);
+    shard->end = (const uint32_t *)(at + layout->end);
 }
 
 enum status shard_parse(struct shard *out, const char *name, const void *bytes, size_t size) {
@@ -135,6 +203,9 @@ enum status shard_parse(struct shard *out, const char *name, const void *bytes, 
         .types = (const uint8_t *)(at + layout.types),
         .labels = (const int32_t *)(at + layout.labels),
         .full = (const uint32_t *)(at + layout.full),
+        .spans = header->flags & HEADER_SPANS,
+        .questions = header->questions,
+        .doc_stride = header->doc_stride,
         .tokens = header->tokens,
         .longest = header->longest,
         .n_labels = header->n_labels,
@@ -142,8 +213,11 @@ enum status shard_parse(struct shard *out, const char *name, const void *bytes, 
         .max_length = header->max_length,
     };
     memcpy(shard.key, header->key, sizeof header->key);
+    if (shard.spans)
+        spans_point(&shard, at, &layout);
     TRY(offsets_check(&shard, name));
     TRY(values_check(&shard, name));
+    TRY(spans_check(&shard, name));
     *out = shard;
     return STATUS_OK;
 }
@@ -158,6 +232,25 @@ enum status shard_open(struct shard *out, const char *path) {
     else
         out->map = map;
     return status;
+}
+
+static enum status window_check_source(const struct shard *shard, const char *name, const struct source *source,
+                                       uint32_t i) {
+    const struct example *row = &source->rows[shard->rows[i]];
+    uint64_t first = shard->offsets[i], context = first + shard->context[i];
+    for (uint64_t j = first; j < shard->offsets[i + 1]; j++)
+        if (shard->end[j] > (j < context ? row->text_size : row->pair_size))
+            return status_set(STATUS_DATA, "%s: token %" PRIu64 " ends behind its text", name, j);
+    return STATUS_OK;
+}
+
+enum status shard_check_source(const struct shard *shard, const char *name, const struct source *source) {
+    if (shard->questions != source->n)
+        return status_set(STATUS_DATA, "%s: of %" PRIu32 " rows, the source has %zu", name, shard->questions,
+                          source->n);
+    for (uint32_t i = 0; i < shard->n && shard->spans; i++)
+        TRY(window_check_source(shard, name, source, i));
+    return STATUS_OK;
 }
 
 void shard_close(struct shard *shard) {
@@ -188,8 +281,10 @@ struct shard_report shard_report(const struct shard *shard) {
     for (uint32_t i = 0; i < shard->n; i++) {
         full += shard->full[i];
         report.cut += shard->full[i] > shard->offsets[i + 1] - shard->offsets[i];
+        report.answered += shard->spans && shard->ends[i] > 0;
     }
     report.n = shard->n;
+    report.questions = shard->spans ? shard->questions : shard->n;
     report.longest = sorted[shard->n - 1];
     report.p50 = percentile(sorted, shard->n, 50);
     report.p99 = percentile(sorted, shard->n, 99);

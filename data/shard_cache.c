@@ -20,9 +20,14 @@
 static enum status key_make(char out[33], const struct source *source, const struct labels *labels,
                             const struct tokenizer *tokenizer, const struct shard_options *options) {
     struct hash_stream *hash;
-    uint32_t how[4] = {(uint32_t)options->special, options->max_length, options->truncation, labels->n};
+    uint32_t how[6] = {(uint32_t)options->special,
+                       options->max_length,
+                       options->truncation,
+                       labels->n,
+                       options->spans,
+                       options->spans ? options->doc_stride : 0};
     TRY(hash_begin(&hash));
-    hash_add_string(hash, "finetuned token shard 1");
+    hash_add_string(hash, "finetuned token shard 2");
     hash_add(hash, how, sizeof how);
     for (uint32_t i = 0; i < labels->n; i++)
         hash_add_string(hash, labels->names[i]);
@@ -33,18 +38,18 @@ static enum status key_make(char out[33], const struct source *source, const str
 }
 
 // The finished shard, if it is there and right. With `say`, why a file that is there is not right goes to the log.
-static bool cache_hit(struct shard *out, const char *path, const char *key, bool say) {
+static bool cache_hit(struct shard *out, const char *path, const char *key, const struct source *source, bool say) {
     if (!file_exists(path))
         return false;
-    if (shard_open(out, path) != STATUS_OK) {
-        if (say)
-            log_warn("data: %s; it is made anew", status_message());
-        return false;
-    }
-    if (strcmp(out->key, key) == 0)
+    enum status status = shard_open(out, path);
+    if (status == STATUS_OK && strcmp(out->key, key) != 0)
+        status = status_set(STATUS_DATA, "%s was made from something else (key %s, wanted %s)", path, out->key, key);
+    if (status == STATUS_OK)
+        status = shard_check_source(out, path, source);
+    if (status == STATUS_OK)
         return true;
     if (say)
-        log_warn("data: %s was made from something else (key %s, wanted %s); it is made anew", path, out->key, key);
+        log_warn("data: %s; it is made anew", status_message());
     shard_close(out);
     return false;
 }
@@ -137,12 +142,12 @@ enum status shard_prepare(struct shard *out, bool *made, const char *cache, enum
     enum status status = wanted_make(&wanted, cache, split, source, labels, tokenizer, options);
     if (status != STATUS_OK)
         goto done;
-    hit = cache_hit(out, wanted.path, wanted.key, false);
+    hit = cache_hit(out, wanted.path, wanted.key, source, false);
     if (hit)
         goto done;
     TRY_GOTO(file_make_folders(cache), done);
     TRY_GOTO(lock_take(&lock, wanted.lock, wanted.path), done);
-    hit = cache_hit(out, wanted.path, wanted.key, true); // by whoever had the lock
+    hit = cache_hit(out, wanted.path, wanted.key, source, true); // by whoever had the lock
     if (hit)
         goto done;
     TRY_GOTO(shard_build(&image, &size, wanted.key, source, labels->n, tokenizer, options, pool), done);

@@ -13,15 +13,17 @@
 
 // Where the payload's arrays start, in bytes from the file's start.
 struct shard_layout {
-    uint64_t offsets, ids, labels, full, types, size;
+    uint64_t offsets, ids, labels, full, ends, rows, context, begin, end, types, size; // ends .. end: with spans
 };
 // false: no such shard can be (sizes above what an address space or this format holds).
-bool shard_layout_make(struct shard_layout *out, uint64_t n, uint64_t tokens);
+bool shard_layout_make(struct shard_layout *out, uint64_t n, uint64_t tokens, bool spans);
 
 // What the header says beside the sizes.
 struct shard_facts {
     uint64_t n, tokens;
     uint32_t longest, n_labels, vocab_size, max_length;
+    bool spans;
+    uint32_t doc_stride, questions;
     const char *key; // 32 hex digits
 };
 // Writes the header in front of a payload that stands at image + SHARD_HEADER, hashes included.

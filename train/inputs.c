@@ -139,8 +139,11 @@ static void inputs_report(enum source_split split, const struct shard *shard, bo
 
 static enum status inputs_shard(struct inputs *inputs, const struct job *job, enum source_split split,
                                 const struct source *source, struct pool *pool) {
-    struct shard_options options = {(enum tokenizer_special)job->data.special_tokens, (uint32_t)job->data.max_length,
-                                    job->data.truncation};
+    struct shard_options options = {.special = (enum tokenizer_special)job->data.special_tokens,
+                                    .max_length = (uint32_t)job->data.max_length,
+                                    .truncation = job->data.truncation,
+                                    .spans = job->data.format == JOB_SQUAD,
+                                    .doc_stride = (uint32_t)job->data.doc_stride};
     bool made;
     TRY(shard_prepare(&inputs->shards[split], &made, job->data.cache, split, source, &inputs->labels, inputs->tokenizer,
                       &options, pool));

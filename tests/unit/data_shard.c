@@ -219,8 +219,8 @@ static char *image_read(const char *path, size_t *size) {
 static void seal_again(char *image, size_t size) {
     uint64_t hash = hash64(image + SHARD_HEADER, size - SHARD_HEADER);
     memcpy(image + 88, &hash, 8);
-    hash = hash64(image, 96);
-    memcpy(image + 96, &hash, 8);
+    hash = hash64(image, 112);
+    memcpy(image + 112, &hash, 8);
 }
 
 static void test_damage(void **state) {
@@ -250,7 +250,7 @@ static void test_damage(void **state) {
         uint64_t at;
         unsigned size;
         uint64_t value;
-    } lies[] = {{8, 4, 2},
+    } lies[] = {{8, 4, 3},
                 {12, 4, 129},
                 {16, 8, 4},
                 {16, 8, 6},
@@ -264,7 +264,12 @@ static void test_damage(void **state) {
                 {44, 4, 2},
                 {48, 1, 'G'},
                 {80, 8, 0},
-                {104, 1, 1},
+                {96, 4, 1}, // spans that aren't there
+                {96, 4, 2},
+                {100, 4, 1}, // doc_stride
+                {104, 4, 4}, // rows of the source
+                {108, 1, 1},
+                {120, 1, 1},
                 {SHARD_HEADER, 8, 1},
                 {SHARD_HEADER + 8, 8, UINT64_MAX},
                 {SHARD_HEADER + 16, 8, 0},
