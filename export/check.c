@@ -45,7 +45,7 @@ static enum status check_logits(float *out, const struct model_config *config, c
     struct pass_options options = {.max_tokens = CHECK_TEXTS * CHECK_LENGTH,
                                    .max_examples = CHECK_TEXTS,
                                    .max_length = CHECK_LENGTH,
-                                   .rows = PASS_FIRST};
+                                   .rows = pass_rows_of(config)};
     enum status status;
     TRY(isa_choose(&isa));
     TRY_GOTO(batch_open(&batch, options.max_tokens, options.max_examples, 1), done);
@@ -54,7 +54,8 @@ static enum status check_logits(float *out, const struct model_config *config, c
     TRY_GOTO(pass_begin(pass, &batch, 0), done);
     for (unsigned l = 0; l <= config->layers + 1; l++)
         layer_forward(pass, weights, l);
-    memcpy(out, pass_logits(pass), CHECK_TEXTS * config->labels * sizeof *out);
+    size_t rows = config->head == HEAD_QUESTION_ANSWERING ? batch.tokens : batch.size;
+    memcpy(out, pass_logits(pass), rows * config->labels * sizeof *out);
 done:
     pass_close(pass);
     batch_close(&batch);
@@ -74,7 +75,7 @@ enum status export_check(char *note, size_t size, const struct export_model *mod
                          struct pool *pool) {
     struct model written;
     TRY(model_open(&written, folder));
-    size_t n = CHECK_TEXTS * model->config->labels;
+    size_t n = (size_t)CHECK_TEXTS * CHECK_LENGTH * model->config->labels; // a row a text, or a token: the rest is 0
     float *ours = calloc(n, sizeof *ours), *theirs = calloc(n, sizeof *theirs);
     double bound = model->bf16 ? CHECK_BF16 : CHECK_FP32, off = NAN;
     enum status status = ours && theirs ? STATUS_OK : status_set(STATUS_SYSTEM, "export: no memory");

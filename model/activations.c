@@ -60,11 +60,20 @@ static void plan_layers(struct activations *out, struct plan *plan, const struct
     }
 }
 
+// Question answering has logits for every token, and no dense layer before them.
+static size_t logit_rows(const struct model_config *config, const struct pass_options *options) {
+    return config->head == HEAD_QUESTION_ANSWERING ? options->max_tokens : options->max_examples;
+}
+
+static size_t dense_rows(const struct model_config *config, const struct pass_options *options) {
+    return config->head == HEAD_QUESTION_ANSWERING ? 0 : options->max_examples;
+}
+
 static void plan_backward(struct activations *out, struct plan *plan, const struct model_config *config,
                           const struct pass_options *options) {
-    size_t tokens = options->max_tokens, examples = options->max_examples, hidden = config->hidden;
-    out->dlogits = floats(plan, examples, config->labels);
-    out->dpooled = floats(plan, examples, hidden);
+    size_t tokens = options->max_tokens, hidden = config->hidden;
+    out->dlogits = floats(plan, logit_rows(config, options), config->labels);
+    out->dpooled = floats(plan, dense_rows(config, options), hidden);
     out->dhidden = floats(plan, tokens, hidden);
     out->drows = floats(plan, tokens, hidden);
     out->dcontext = floats(plan, tokens, hidden);
@@ -80,14 +89,15 @@ static void plan_backward(struct activations *out, struct plan *plan, const stru
 static void plan_all(struct activations *out, struct plan *plan, const struct model_config *config,
                      const struct pass_options *options, unsigned threads) {
     size_t tokens = options->max_tokens, examples = options->max_examples, hidden = config->hidden;
+    size_t dense = dense_rows(config, options);
     out->hidden[0] = floats(plan, tokens, hidden);
     out->norm0 = plan_norm(plan, tokens, hidden);
     plan_layers(out, plan, config, options);
     out->first = floats(plan, examples, hidden);
-    out->pooled = floats(plan, examples, hidden);
-    out->tanh = floats(plan, examples, hidden);
-    out->dropped = floats(plan, examples, hidden);
-    out->logits = floats(plan, examples, config->labels);
+    out->pooled = floats(plan, dense, hidden);
+    out->tanh = floats(plan, dense, hidden);
+    out->dropped = floats(plan, dense, hidden);
+    out->logits = floats(plan, logit_rows(config, options), config->labels);
     out->losses = piece(plan, examples, 1, sizeof *out->losses);
     out->scratch = floats(plan, threads, out->scratch_floats);
     if (options->training)

@@ -34,14 +34,14 @@ struct activations {
     struct layer_activations *layers; // [L+1], 1..L used; without training all are one and the same
     float *first;                     // (B, H) with PASS_FIRST: the first rows of hidden[L-1]
 
-    // The head.
+    // The head. Question answering has logits (T, 2) alone.
     float *pooled;  // (B, H) dense's input: first rows of hidden[L], RoBERTa's dropout done
     float *tanh;    // (B, H)
     float *dropped; // (B, H) tanh with dropout: the last linear layer's input
     float *logits;  // (B, C)
 
     // Backward only (training).
-    float *dlogits;   // (B, C)
+    float *dlogits;   // as logits
     float *dpooled;   // (B, H)
     float *dhidden;   // (T, H) gradient of hidden[l], then of hidden[l-1]
     float *drows;     // (T, H) a gradient with dropout's mask; dhidden and it change places with PASS_FIRST

@@ -19,6 +19,10 @@ void pass_targets(struct pass *pass, const struct targets *targets) {
 
 void pass_loss(struct pass *pass, double *part_losses, float scale) {
     const struct batch *batch = pass->batch;
+    if (pass->config->head == HEAD_QUESTION_ANSWERING) {
+        loss_spans(pass, part_losses, scale);
+        return;
+    }
     if (!pass->labelled) {
         loss_none(pass, part_losses);
         return;

@@ -82,6 +82,10 @@ struct ops {
     // q; a loss is then sum of q_i (log sum e^x - x_i).
     void (*cross_entropy)(double *losses, float *dlogits, const float *logits, const int32_t *labels, size_t rows,
                           size_t n, float scale, const struct targets *targets);
+    // Question answering, one example; logits (length, 2), a row a token: start, end. Returns the mean of the two
+    // columns' cross entropies over the example's own tokens, against tokens `start` and `end`; dlogits (length, 2) =
+    // scale/2 * (softmax of the column - onehot), may be NULL.
+    double (*span_loss)(float *dlogits, const float *logits, int32_t start, int32_t end, size_t length, float scale);
     void (*softmax)(float *y, const float *x, size_t rows, size_t n);
     // The micro-kernels behind model/gemm.h. Tiles: one block (K, 32) of [ceil(N/32)][K][32].
     // y(rows, 32) [ldy] = (accumulate ? y : bias or 0) … see model/gemm.h for order; columns < 32 store only `columns`.

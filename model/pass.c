@@ -11,6 +11,10 @@ static size_t most(size_t a, size_t b) {
     return a > b ? a : b;
 }
 
+static unsigned head_params(const struct model_config *config) {
+    return config->head == HEAD_QUESTION_ANSWERING ? (unsigned)QA_PARAMS : (unsigned)HEAD_PARAMS;
+}
+
 static enum status options_check(const struct model_config *config, const struct param_table *table,
                                  const struct pass_options *options) {
     if (options->max_tokens == 0 || options->max_tokens > INT32_MAX || options->max_examples == 0 ||
@@ -22,8 +26,10 @@ static enum status options_check(const struct model_config *config, const struct
                           "data.max_length: %u, but this model takes at most %u tokens, special ones included",
                           options->max_length, model_usable_length(config));
     if (table->n_buckets != config->layers + 2 || table->buckets[0].n != EMBEDDING_PARAMS ||
-        table->buckets[1].n != LAYER_PARAMS || table->buckets[config->layers + 1].n != HEAD_PARAMS)
+        table->buckets[1].n != LAYER_PARAMS || table->buckets[config->layers + 1].n != head_params(config))
         return status_set(STATUS_ARGUMENT, "pass: the parameter table is not this model's");
+    if (config->head == HEAD_QUESTION_ANSWERING && options->rows != PASS_ALL)
+        return status_set(STATUS_ARGUMENT, "pass: question answering reads all rows of the last layer");
     return STATUS_OK;
 }
 
@@ -103,6 +109,25 @@ static enum status tokens_check(const struct pass *pass, const struct batch *bat
     return STATUS_OK;
 }
 
+// An answer is two tokens of its example, in any order; or both are -1.
+static enum status answer_check(const struct batch *batch, uint32_t b) {
+    int64_t length = (int64_t)batch->cu_seqlens[b + 1] - batch->cu_seqlens[b];
+    int32_t first = batch->labels[b], last = batch->ends[b];
+    if (first < -1 || last < -1 || first >= length || last >= length || (first < 0) != (last < 0))
+        return status_set(STATUS_DATA, "example %u: its answer is tokens %d to %d, it has %lld", batch->examples[b],
+                          first, last, (long long)length);
+    return STATUS_OK;
+}
+
+static enum status label_check(const struct pass *pass, const struct batch *batch, uint32_t b) {
+    if (pass->config->head == HEAD_QUESTION_ANSWERING)
+        return answer_check(batch, b);
+    if (batch->labels[b] < -1 || batch->labels[b] >= (int64_t)pass->config->labels)
+        return status_set(STATUS_DATA, "example %u: label %d is outside the model's %u", batch->examples[b],
+                          batch->labels[b], pass->config->labels);
+    return STATUS_OK;
+}
+
 static enum status example_check(const struct pass *pass, const struct batch *batch, uint32_t b) {
     uint32_t begin = batch->cu_seqlens[b], end = batch->cu_seqlens[b + 1], example = batch->examples[b];
     if (end <= begin || end > batch->tokens)
@@ -111,9 +136,7 @@ static enum status example_check(const struct pass *pass, const struct batch *ba
         return status_set(STATUS_DATA,
                           "example %u: %u tokens are above the %u that this pass takes (the model's limit: %u)",
                           example, end - begin, pass->options.max_length, model_usable_length(pass->config));
-    if (batch->labels[b] < -1 || batch->labels[b] >= (int64_t)pass->config->labels)
-        return status_set(STATUS_DATA, "example %u: label %d is outside the model's %u", example, batch->labels[b],
-                          pass->config->labels);
+    TRY(label_check(pass, batch, b));
     return tokens_check(pass, batch, b);
 }
 
@@ -137,6 +160,8 @@ void layer_forward(struct pass *pass, const float *weights, unsigned l) {
         embeddings_forward(pass, weights);
     else if (l <= pass->config->layers)
         encoder_forward(pass, weights, l);
+    else if (pass->config->head == HEAD_QUESTION_ANSWERING)
+        head_spans_forward(pass, weights);
     else
         head_forward(pass, weights);
 }
@@ -147,6 +172,8 @@ void layer_backward(struct pass *pass, const float *weights, float *gradients, u
         embeddings_backward(pass, weights, gradients);
     else if (l <= pass->config->layers)
         encoder_backward(pass, weights, gradients, l);
+    else if (pass->config->head == HEAD_QUESTION_ANSWERING)
+        head_spans_backward(pass, weights, gradients);
     else
         head_backward(pass, weights, gradients);
 }

@@ -13,8 +13,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-// Which rows the last encoder layer computes: the <s> rows (classification), or all.
+// Which rows the last encoder layer computes: the <s> rows (classification only), or all.
 enum pass_rows { PASS_FIRST, PASS_ALL };
+// What the model's head reads.
+static inline enum pass_rows pass_rows_of(const struct model_config *config) {
+    return config->head == HEAD_QUESTION_ANSWERING ? PASS_ALL : PASS_FIRST;
+}
 
 struct pass_options {
     uint32_t max_tokens, max_examples, max_length; // of any batch it will see
@@ -26,7 +30,8 @@ struct pass_options {
 
 struct pass;
 
-// Plans and allocates the activation arena (sizes by pass_bytes). `config` and `table` are borrowed.
+// Plans and allocates the activation arena (sizes by pass_bytes). `config` and `table` are borrowed. Question answering
+// with PASS_FIRST: STATUS_ARGUMENT.
 enum status pass_open(struct pass **out, const struct model_config *config, const struct param_table *table,
                       struct pool *pool, const struct ops *ops, const struct pass_options *options);
 void pass_close(struct pass *pass);
@@ -38,7 +43,7 @@ const struct ops *pass_ops(const struct pass *pass);
 enum status pass_begin(struct pass *pass, const struct batch *batch, uint64_t dropout_key);
 
 void layer_forward(struct pass *pass, const float *weights, unsigned l);
-// After layer L+1: logits (B, labels).
+// After layer L+1: logits (B, labels); question answering: (T, 2), a row a token: start, end.
 const float *pass_logits(const struct pass *pass);
 // Rows of hidden state l (0 = after the embedding LayerNorm, k = after layer k), (T, hidden); with PASS_FIRST the last
 // is (B, hidden).
@@ -48,7 +53,9 @@ const float *pass_hidden(const struct pass *pass, unsigned l);
 void pass_targets(struct pass *pass, const struct targets *targets);
 // Cross entropy. part_losses[p] (double, P = batch->parts): the sum over the examples of part p, in order. dlogits =
 // (softmax - onehot) * scale, kept for layer_backward; `scale` is 1 / the weight of the global batch (its examples, or
-// with class weights the sum of those of its labels).
+// with class weights the sum of those of its labels). Question
+// answering: an example's loss is the mean of its first and its last token's (batch->labels, batch->ends), see ops.h,
+// span_loss; targets don't apply.
 void pass_loss(struct pass *pass, double *part_losses, float scale);
 
 // Gradients of layer l's parameters are written (not added) into the arena `gradients`: the tree over this batch's

@@ -21,7 +21,7 @@ struct pass {
 
     const struct batch *batch;
     uint64_t dropout_key; // 0: none
-    bool labelled;        // every example of the batch has a label
+    bool labelled;        // every example of the batch has a label (answer)
 };
 
 // The rows that a layer computes: all tokens, or the first token of each example.
@@ -91,6 +91,10 @@ void encoder_forward(struct pass *pass, const float *weights, unsigned l);
 void encoder_backward(struct pass *pass, const float *weights, float *gradients, unsigned l);
 void head_forward(struct pass *pass, const float *weights);
 void head_backward(struct pass *pass, const float *weights, float *gradients);
+// The same for question answering.
+void head_spans_forward(struct pass *pass, const float *weights);
+void head_spans_backward(struct pass *pass, const float *weights, float *gradients);
+void loss_spans(struct pass *pass, double *part_losses, float scale);
 
 // One attention segment of layer l: example b, head h; forward and backward fill in the rest.
 struct attention attention_segment(const struct pass *pass, unsigned l, const struct rows *rows, uint32_t b,

@@ -39,6 +39,7 @@ enum layer_param {
     LAYER_PARAMS
 };
 enum head_param { HEAD_DENSE, HEAD_DENSE_BIAS, HEAD_OUTPUT, HEAD_OUTPUT_BIAS, HEAD_PARAMS }; // dense: BERT's pooler
+enum qa_head_param { QA_OUTPUT, QA_OUTPUT_BIAS, QA_PARAMS };                                 // qa_outputs
 
 static inline const struct param *weights_param(const struct param_table *table, unsigned bucket, unsigned i) {
     return &table->at[table->buckets[bucket].first + i];

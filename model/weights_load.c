@@ -112,7 +112,7 @@ static enum status body_load(struct load *load) {
     return STATUS_OK;
 }
 
-// The head's four parameters: dense (BERT: the pooler) weight and bias, output weight and bias.
+// The head's parameters; of classification four: dense (BERT: the pooler) weight and bias, output weight and bias.
 static const struct param *head_param(const struct load *load, unsigned i) {
     return weights_param(load->table, load->config->layers + 1, i);
 }
@@ -201,6 +201,20 @@ static enum status head_load(struct load *load, unsigned first) {
     return head_take(load, first);
 }
 
+// Question answering's head has no labels to align: qa_outputs, or new.
+static enum status spans_load(struct load *load) {
+    for (unsigned i = QA_OUTPUT; i < QA_PARAMS; i++)
+        if (!head_fits(load, i)) {
+            load->report->head_new = true;
+            note(load, "the base has no head for question answering: a new one");
+            head_draw(load, QA_OUTPUT, QA_PARAMS);
+            return STATUS_OK;
+        }
+    for (unsigned i = QA_OUTPUT; i < QA_PARAMS; i++)
+        TRY(tensor_copy(load, tensor_of(load, head_param(load, i)), head_param(load, i), NULL));
+    return STATUS_OK;
+}
+
 // Tensors of pretraining and of other heads, and buffers that are no weights: no word is lost about them.
 static bool is_usual(const char *name) {
     static const char *const parts[] = {"lm_head.", "cls.",        "position_ids", "token_type_ids",
@@ -234,9 +248,12 @@ static enum status load_all(struct load *load) {
         return status_set(STATUS_SYSTEM, "%s: no memory", load->path);
     TRY(weights_buffer(&load->rows, load->table));
     TRY(body_load(load));
-    if (load->config->kind == MODEL_BERT)
+    if (load->config->head == HEAD_CLASSIFICATION && load->config->kind == MODEL_BERT)
         TRY(pooler_load(load));
-    TRY(head_load(load, load->config->kind == MODEL_BERT ? HEAD_OUTPUT : HEAD_DENSE));
+    if (load->config->head == HEAD_CLASSIFICATION)
+        TRY(head_load(load, load->config->kind == MODEL_BERT ? HEAD_OUTPUT : HEAD_DENSE));
+    else
+        TRY(spans_load(load));
     ignored_count(load);
     const char *line = text_string(&load->note);
     snprintf(load->report->note, sizeof load->report->note, "%s", line ? line : "");

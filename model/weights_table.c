@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parameter table of RoBERTa and BERT for sequence classification, in the order of Hugging Face's modules, but with
-// query, key and value side by side.
+// The parameter table of RoBERTa and BERT for sequence classification and question answering, in the order of Hugging
+// Face's modules, but with query, key and value side by side.
 #include "model/weights.h"
 
 #include <stdio.h>
@@ -61,6 +61,10 @@ static enum status layer_add(struct builder *b, const struct model_config *confi
 static enum status head_add(struct builder *b, const struct model_config *config) {
     bool bert = config->kind == MODEL_BERT;
     b->prefix = "";
+    if (config->head == HEAD_QUESTION_ANSWERING) {
+        TRY(matrix_add(b, "qa_outputs.weight", config->labels, config->hidden));
+        return vector_add(b, "qa_outputs.bias", config->labels);
+    }
     TRY(matrix_add(b, bert ? "bert.pooler.dense.weight" : "classifier.dense.weight", config->hidden, config->hidden));
     TRY(vector_add(b, bert ? "bert.pooler.dense.bias" : "classifier.dense.bias", config->hidden));
     TRY(matrix_add(b, bert ? "classifier.weight" : "classifier.out_proj.weight", config->labels, config->hidden));
@@ -84,8 +88,6 @@ static enum status table_fill(struct param_table *table, const struct model_conf
 
 enum status weights_table(struct param_table *out, const struct model_config *config) {
     *out = (struct param_table){0};
-    if (config->head != HEAD_CLASSIFICATION)
-        return status_set(STATUS_USAGE, "model.head: question_answering is not in this version yet");
     enum status status = table_fill(out, config);
     if (status != STATUS_OK)
         param_table_release(out);

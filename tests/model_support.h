@@ -124,13 +124,19 @@ static inline void batch_add_json(struct batch *batch, const json_t *ids, const 
     batch_add(batch, id, type, (uint32_t)n, label, batch->size);
 }
 
-// One part; {"ids", "token_type_ids", "labels"} of a batch.json or a step of train10.json.
+// One part; {"ids", "token_type_ids", "labels" or "start_positions" and "end_positions"} of a batch.json or a step of
+// train10.json.
 static inline void batch_read(struct batch *batch, const json_t *from) {
     const json_t *lists = json_object_get(from, "ids"), *types = json_object_get(from, "token_type_ids");
+    const json_t *ends = json_object_get(from, "end_positions");
+    const json_t *labels = json_object_get(from, ends ? "start_positions" : "labels");
     batch_clear(batch);
-    for (size_t i = 0; i < json_array_size(lists); i++)
+    for (size_t i = 0; i < json_array_size(lists); i++) {
         batch_add_json(batch, json_array_get(lists, i), json_array_get(types, i),
-                       (int32_t)json_integer_value(json_array_get(json_object_get(from, "labels"), i)));
+                       (int32_t)json_integer_value(json_array_get(labels, i)));
+        if (ends)
+            batch->ends[i] = (int32_t)json_integer_value(json_array_get(ends, i));
+    }
 }
 
 // Cuts a batch into a part a text, and empty ones up to a power of two.
@@ -178,6 +184,16 @@ static inline void batch_part(struct batch *batch, const struct batch *from, uin
         uint32_t begin = from->cu_seqlens[b];
         batch_add(batch, from->ids + begin, from->types + begin, from->cu_seqlens[b + 1] - begin, from->labels[b],
                   from->examples[b]);
+        batch->ends[batch->size - 1] = from->ends[b];
+    }
+}
+
+// Answers at random instead of labels: question answering.
+static inline void batch_answers(struct batch *batch, struct rng *rng) {
+    for (uint32_t b = 0; b < batch->size; b++) {
+        uint32_t length = batch->cu_seqlens[b + 1] - batch->cu_seqlens[b];
+        batch->labels[b] = (int32_t)rng_below(rng, length);
+        batch->ends[b] = (int32_t)rng_below(rng, length);
     }
 }
 
@@ -202,6 +218,13 @@ static inline struct model_config config_small(enum model_kind kind, uint32_t hi
         .dropout_attention = 0.2,
         .dropout_classifier = 0.25,
     };
+}
+
+static inline struct model_config config_small_spans(enum model_kind kind, uint32_t hidden) {
+    struct model_config config = config_small(kind, hidden);
+    config.head = HEAD_QUESTION_ANSWERING;
+    config.labels = 2;
+    return config;
 }
 
 // Weights at random with biases and LayerNorm weights that are not trivial.

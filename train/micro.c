@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/micro.h"
 
+#include "model/flops.h"
+
 static const struct shard *train_shard(const struct trainer *t) {
     return &t->inputs.shards[SPLIT_TRAIN];
 }
@@ -40,36 +42,15 @@ void micro_fill(struct trainer *t, const struct micro *micro, uint32_t m) {
                micro->global->part_offsets + micro->first + m * micro->parts, micro->parts);
 }
 
-// GEMM weights by bucket: elements of a layer, and of keys and values.
-static uint64_t gemm_elements(const struct param_table *table, unsigned bucket, bool only_key_value) {
-    uint64_t sum = 0;
-    const struct param_bucket *b = &table->buckets[bucket];
-    for (size_t i = b->first; i < b->first + b->n; i++) {
-        const struct param *p = &table->at[i];
-        bool key_value = strstr(p->name, ".self.key.") || strstr(p->name, ".self.value.");
-        if (p->layout == PARAM_TILES && (!only_key_value || key_value))
-            sum += param_elements(p);
-    }
-    return sum;
-}
-
 void micro_count(const struct trainer *t, const struct plan_batch *global, struct step_result *out) {
-    const struct model_config *c = &t->inputs.config;
-    double tokens = 0, squares = 0, all = 0;
+    double tokens = 0, squares = 0;
     for (uint32_t i = 0; i < global->size; i++) {
         double n = (double)example_tokens(t, global->samples[i]);
         tokens += n;
         squares += n * n;
     }
-    for (unsigned l = 1; l < c->layers; l++)
-        all += (double)gemm_elements(&t->table, l, false);
-    double key_value = (double)gemm_elements(&t->table, c->layers, true);
-    double rest = (double)gemm_elements(&t->table, c->layers, false) - key_value +
-                  (double)gemm_elements(&t->table, c->layers + 1, false);
-    double forward = 2 * tokens * (all + key_value) + 2 * global->size * rest +
-                     4.0 * c->hidden * ((c->layers - 1) * squares + tokens);
     out->tokens = (uint64_t)tokens;
-    out->flops = 3 * forward;
+    out->flops = 3 * flops_forward(&t->table, &t->inputs.config, tokens, squares, global->size);
 }
 
 static enum status micro_check(const struct trainer *t, const struct plan_batch *global, uint64_t cursor) {

@@ -58,7 +58,7 @@ static enum status setup_pass(struct trainer *t) {
     struct pass_options options = {.max_tokens = t->batch_tokens,
                                    .max_examples = t->batch_examples,
                                    .max_length = (uint32_t)t->job->data.max_length,
-                                   .rows = PASS_FIRST,
+                                   .rows = pass_rows_of(&t->inputs.config),
                                    .training = true};
     return pass_open(&t->pass, &t->inputs.config, &t->table, t->pool, t->ops, &options);
 }

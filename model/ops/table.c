@@ -26,6 +26,7 @@ const struct ops ISA_NAME(ops_table_) = {
     .attention_forward = ISA_NAME(attention_forward),
     .attention_backward = ISA_NAME(attention_backward),
     .cross_entropy = ISA_NAME(cross_entropy),
+    .span_loss = ISA_NAME(span_loss),
     .softmax = ISA_NAME(softmax),
     .gemm_tile = ISA_NAME(gemm_tile),
     .gemm_weight_tile = ISA_NAME(gemm_weight_tile),

@@ -72,10 +72,9 @@ static void param_check(struct rig *rig, const struct batch *batch, uint64_t key
     free(taken);
 }
 
-static void model_check(enum model_kind kind, enum pass_rows rows, uint64_t seed) {
+static void model_check(struct model_config config, enum pass_rows rows, uint64_t seed) {
     struct rig rig;
     struct batch batch;
-    struct model_config config = config_small(kind, 27);
     struct rng rng = rng_stream(seed, 2);
     double losses[4];
     rig_init(&rig, &config);
@@ -84,6 +83,8 @@ static void model_check(enum model_kind kind, enum pass_rows rows, uint64_t seed
     do
         batch_random(&batch, &rig.config, &rng, 4, 3, 12);
     while (batch.size < 4);
+    if (rig.config.head == HEAD_QUESTION_ANSWERING)
+        batch_answers(&batch, &rng);
     struct pass_options options = {200, 20, 12, rows, true};
     rig_pass_open(&rig, isa_best(), 1, &options);
     rig_step(&rig, &batch, 4711, losses, 1.0f / (float)batch.size);
@@ -96,17 +97,24 @@ static void model_check(enum model_kind kind, enum pass_rows rows, uint64_t seed
 
 static void test_roberta(void **state) {
     (void)state;
-    model_check(MODEL_ROBERTA, PASS_FIRST, 11);
-    model_check(MODEL_ROBERTA, PASS_ALL, 12);
+    model_check(config_small(MODEL_ROBERTA, 27), PASS_FIRST, 11);
+    model_check(config_small(MODEL_ROBERTA, 27), PASS_ALL, 12);
 }
 
 static void test_bert(void **state) {
     (void)state;
-    model_check(MODEL_BERT, PASS_FIRST, 13);
-    model_check(MODEL_BERT, PASS_ALL, 14);
+    model_check(config_small(MODEL_BERT, 27), PASS_FIRST, 13);
+    model_check(config_small(MODEL_BERT, 27), PASS_ALL, 14);
+}
+
+static void test_spans(void **state) {
+    (void)state;
+    model_check(config_small_spans(MODEL_ROBERTA, 27), PASS_ALL, 15);
+    model_check(config_small_spans(MODEL_BERT, 27), PASS_ALL, 16);
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_roberta), cmocka_unit_test(test_bert)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_roberta), cmocka_unit_test(test_bert),
+                                       cmocka_unit_test(test_spans)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

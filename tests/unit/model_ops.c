@@ -430,6 +430,48 @@ static void check_cross_entropy(const struct ops *ops) {
     assert_true(isinf(loss));
 }
 
+// --- An answer's two tokens
+
+#define SPAN 29
+
+struct spans {
+    double logits[2 * SPAN]; // a row a token: start, end
+    int32_t at[2];
+};
+
+static double spans_define(const void *context) {
+    const struct spans *s = context;
+    double total = 0;
+    for (int c = 0; c < 2; c++) {
+        double sum = 0;
+        for (int t = 0; t < SPAN; t++)
+            sum += exp(s->logits[2 * t + c]);
+        total += (log(sum) - s->logits[2 * s->at[c] + c]) / 2;
+    }
+    return total;
+}
+
+static void check_span_loss(const struct ops *ops) {
+    float *x = normals(2 * SPAN, 0, 3), *dx = floats(2 * SPAN);
+    for (int32_t round = 0; round < 8; round++) {
+        struct spans s = {.at = {round * 4, SPAN - 1 - round * 3}};
+        double want[2 * SPAN];
+        for (int i = 0; i < 2 * SPAN; i++)
+            s.logits[i] = x[i];
+        double loss = ops->span_loss(dx, x, s.at[0], s.at[1], SPAN, 0.125f);
+        assert_near(loss, spans_define(&s), 1e-12, 1e-12);
+        assert_true(loss == ops->span_loss(NULL, x, s.at[0], s.at[1], SPAN, 0.125f));
+        for (int i = 0; i < 2 * SPAN; i++)
+            want[i] = 0.125 * slope(spans_define, &s, &s.logits[i]);
+        check(dx, want, 2 * SPAN, 1e-8, 1e-7);
+    }
+    assert_true(ops->span_loss(dx, x, 0, 0, 1, 1) == 0 && dx[0] == 0 && dx[1] == 0); // one token: sure
+    const float far[6] = {1000, 0, -1000, 0, 0, 1000};
+    assert_near(ops->span_loss(dx, far, 1, 2, 3, 1), 1000, 0, 1e-12);
+    check(dx, (double[6]){0.5, 0, -0.5, 0, 0, 0}, 6, 0, 0);
+    free(x), free(dx);
+}
+
 // --- Attention
 
 struct head { // one segment and head in double, rows `d` apart
@@ -627,6 +669,7 @@ static const struct row rows[] = {
     {"attention_forward", check_attention_forward},
     {"attention_backward", check_attention_backward},
     {"cross_entropy", check_cross_entropy},
+    {"span_loss", check_span_loss},
     {"softmax", check_softmax},
     {"gemm_tile", check_gemm_tile},
     {"gemm_weight_tile", check_gemm_weight_tile},
@@ -698,6 +741,9 @@ static void non_finite(const struct ops *ops) {
         ops->cross_entropy(&loss, dy, x, &(int32_t){3}, 1, WIDE, 1, NULL);
         assert_true(isnan(loss));
         assert_nan_row(dy, WIDE);
+        assert_true(isnan(ops->span_loss(dy, x, 1, 2, WIDE / 2, 1)));
+        for (int i = at % 2; i < WIDE / 2 * 2; i += 2) // the other column is sound
+            assert_true(isnan(dy[i]) && !isnan(dy[i ^ 1]));
         x[at] = INFINITY;
         ops->softmax(y, x, 1, WIDE);
         assert_true(isnan(y[at]));

@@ -90,6 +90,37 @@ static void test_parts(void **state) {
     batch_close(&single);
 }
 
+// Question answering: parts likewise, and bits of logits and gradients by thread count.
+static void test_spans(void **state) {
+    (void)state;
+    struct rng rng = rng_stream(17, 1);
+    struct batch batch, single;
+    room(&batch);
+    room(&single);
+    for (uint32_t round = 0; round < 12; round++) {
+        struct rig rig;
+        struct model_config config =
+            config_small_spans(round % 2 ? MODEL_BERT : MODEL_ROBERTA, round % 4 < 2 ? 27 : 32);
+        double losses[PARTS_MAX];
+        rig_init(&rig, &config);
+        rig_random(&rig, round);
+        batch_random(&batch, &rig.config, &rng, 1u << (round % 6), TEXTS_MAX, LENGTH_MAX);
+        batch_answers(&batch, &rng);
+        enum isa isa = ops_table((enum isa)(round % ISA_COUNT)) ? (enum isa)(round % ISA_COUNT) : ISA_PLAIN;
+        rig_pass_open(&rig, isa, 1 + round % 2, &options_all);
+        parts_check(&rig, &batch, &single, round % 5 ? 1000 + round : 0);
+        rig_step(&rig, &batch, 77, losses, 0.125f);
+        float *want = gradients_copy(&rig);
+        rig_pass_open(&rig, isa_best(), 2 - round % 2, &options_all);
+        rig_step(&rig, &batch, 77, losses, 0.125f);
+        bits_check(&rig, rig.gradients, want);
+        free(want);
+        rig_close(&rig);
+    }
+    batch_close(&batch);
+    batch_close(&single);
+}
+
 static void test_empty(void **state) {
     (void)state;
     struct rig rig;
@@ -147,39 +178,52 @@ static void test_first_and_all(void **state) {
     batch_close(&batch);
 }
 
+// Every text of the batch alone: its logits have the same bits.
+static void company_check(struct rig *rig, const struct batch *batch, struct batch *single, uint64_t key) {
+    bool spans = rig->config.head == HEAD_QUESTION_ANSWERING;
+    uint32_t n = rig->config.labels;
+    size_t rows = spans ? batch->tokens : batch->size;
+    float *logits = malloc(rows * n * sizeof *logits);
+    assert_non_null(logits);
+    rig_forward(rig, batch, key);
+    memcpy(logits, pass_logits(rig->pass), rows * n * sizeof *logits);
+    for (uint32_t b = 0; b < batch->size; b++) {
+        uint32_t first = batch->cu_seqlens[b], length = batch->cu_seqlens[b + 1] - first;
+        batch_clear(single);
+        batch_add(single, batch->ids + first, batch->types + first, length, -1, batch->examples[b]);
+        rig_forward(rig, single, key);
+        assert_memory_equal(pass_logits(rig->pass), logits + (size_t)(spans ? first : b) * n,
+                            (spans ? length : 1) * n * sizeof *logits);
+    }
+    free(logits);
+}
+
 // The same text gives the same bits whatever shares its batch, with dropout too.
 static void test_company(void **state) {
     (void)state;
-    struct rng rng = rng_stream(9, 1);
-    struct rig rig;
-    struct batch batch, single;
-    room(&batch);
-    room(&single);
-    rig_small(&rig, MODEL_BERT, 32, 5);
-    rig_pass_open(&rig, isa_best(), 2, &options_first);
-    batch_random(&batch, &rig.config, &rng, 8, TEXTS_MAX, LENGTH_MAX);
-    uint32_t n = rig.config.labels;
-    for (uint64_t key = 0; key < 2; key++) {
-        rig_forward(&rig, &batch, key);
-        float *logits = malloc((size_t)batch.size * n * sizeof *logits);
-        assert_non_null(logits);
-        memcpy(logits, pass_logits(rig.pass), (size_t)batch.size * n * sizeof *logits);
-        for (uint32_t b = 0; b < batch.size; b++) {
-            batch_clear(&single);
-            batch_add(&single, batch.ids + batch.cu_seqlens[b], batch.types + batch.cu_seqlens[b],
-                      batch.cu_seqlens[b + 1] - batch.cu_seqlens[b], 0, batch.examples[b]);
-            rig_forward(&rig, &single, key);
-            assert_memory_equal(pass_logits(rig.pass), logits + (size_t)b * n, n * sizeof *logits);
-        }
-        free(logits);
+    for (int spans = 0; spans < 2; spans++) {
+        struct rng rng = rng_stream(9, 1);
+        struct rig rig;
+        struct batch batch, single;
+        struct model_config config = spans ? config_small_spans(MODEL_BERT, 32) : config_small(MODEL_BERT, 32);
+        room(&batch);
+        room(&single);
+        rig_init(&rig, &config);
+        rig_random(&rig, 5);
+        rig_pass_open(&rig, isa_best(), 2, spans ? &options_all : &options_first);
+        batch_random(&batch, &rig.config, &rng, 8, TEXTS_MAX, LENGTH_MAX);
+        memset(batch.labels, 0xff, batch.size * sizeof *batch.labels);
+        for (uint64_t key = 0; key < 2; key++)
+            company_check(&rig, &batch, &single, key);
+        batch_close(&batch);
+        batch_close(&single);
+        rig_close(&rig);
     }
-    batch_close(&batch);
-    batch_close(&single);
-    rig_close(&rig);
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_parts), cmocka_unit_test(test_empty),
-                                       cmocka_unit_test(test_first_and_all), cmocka_unit_test(test_company)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_parts), cmocka_unit_test(test_spans),
+                                       cmocka_unit_test(test_empty), cmocka_unit_test(test_first_and_all),
+                                       cmocka_unit_test(test_company)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -77,6 +77,44 @@ static void test_refused(void **state) {
     rig_close(&rig);
 }
 
+static void batch_answer(struct batch *batch, uint32_t length, int32_t first, int32_t last) {
+    batch_one(batch, length);
+    batch->labels[0] = first;
+    batch->ends[0] = last;
+}
+
+// Answers are tokens of their own example; without one there is no loss, and no gradient.
+static void test_answers(void **state) {
+    (void)state;
+    struct rig rig;
+    struct batch batch;
+    struct model_config config = config_small_spans(MODEL_BERT, 27);
+    struct pass_options options = {TOKENS, TEXTS, LENGTH, PASS_ALL, true};
+    struct pass *pass;
+    double loss = 0;
+    rig_init(&rig, &config);
+    rig_random(&rig, 3);
+    rig_pass_open(&rig, isa_best(), 2, &options);
+    assert_int_equal(pass_rows_of(&rig.config), PASS_ALL);
+    assert_status(pass_open(&pass, &rig.config, &rig.table, rig.pool, ops_table(ISA_PLAIN), &small), STATUS_ARGUMENT);
+    assert_ok(batch_open(&batch, 100, 8, 1));
+    const int32_t bad[][2] = {{5, 0}, {0, 5}, {-1, 0}, {0, -1}, {-2, -2}, {INT32_MAX, 0}};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        batch_answer(&batch, 5, bad[i][0], bad[i][1]);
+        refused(&rig, &batch, STATUS_DATA, "example 17: its answer is tokens");
+    }
+    batch_answer(&batch, 5, 4, 0); // a label may lie in any order
+    rig_step(&rig, &batch, 0, &loss, 1);
+    assert_true(isfinite(loss));
+    const float *output = rig.gradients + weights_param(&rig.table, 3, QA_OUTPUT)->offset;
+    assert_true(output[0] != 0 && output[1] != 0);
+    batch_answer(&batch, 5, -1, -1);
+    rig_step(&rig, &batch, 0, &loss, 1);
+    assert_true(isnan(loss) && output[0] == 0 && output[1] == 0);
+    batch_close(&batch);
+    rig_close(&rig);
+}
+
 static void test_options(void **state) {
     (void)state;
     struct rig rig;
@@ -226,9 +264,9 @@ static void test_pad_row(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_refused),     cmocka_unit_test(test_options),
-                                       cmocka_unit_test(test_full_length), cmocka_unit_test(test_unlabelled),
-                                       cmocka_unit_test(test_dropout),     cmocka_unit_test(test_sites),
-                                       cmocka_unit_test(test_head_sites),  cmocka_unit_test(test_pad_row)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_refused),     cmocka_unit_test(test_answers),    cmocka_unit_test(test_options),
+        cmocka_unit_test(test_full_length), cmocka_unit_test(test_unlabelled), cmocka_unit_test(test_dropout),
+        cmocka_unit_test(test_sites),       cmocka_unit_test(test_head_sites), cmocka_unit_test(test_pad_row)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

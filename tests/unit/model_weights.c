@@ -244,6 +244,32 @@ static void test_new_head(void **state) {
               "strange.weight");
 }
 
+// Question answering takes qa_outputs where it fits; classification heads and poolers are of no use to it.
+static void test_answers(void **state) {
+    (void)state;
+    struct rig rig;
+    struct weights_report report;
+    struct model_config config = config_small_spans(MODEL_BERT, 27);
+    const struct change changes[] = {
+        {.extra = "bert.pooler.dense.weight"}, {.skip = "qa_outputs.bias"}, {.reshape = "qa_outputs.weight"}};
+    char *folder = support_folder();
+    rig_init(&rig, &config);
+    rig_random(&rig, 5);
+    const struct param *head = weights_param(&rig.table, 3, QA_OUTPUT), *bias = head + 1;
+    for (size_t i = 0; i < 3; i++) {
+        folder_write(&rig, folder, &changes[i]);
+        assert_ok(load(&rig, rig.gradients, &report, NULL, folder));
+        assert_true(report.head_new == (i > 0) && !report.pooler_new);
+        assert_true((strstr(report.note, "question answering") != NULL) == (i > 0));
+        bool same = memcmp(rig.gradients + head->offset, rig.weights + head->offset, head->size * sizeof(float)) == 0;
+        assert_true(same == (i == 0) && rig.gradients[head->offset] != 0);
+        assert_true(rig.gradients[bias->offset] == (i == 0 ? rig.weights[bias->offset] : 0));
+    }
+    assert_ok(file_remove(folder));
+    free(folder);
+    rig_close(&rig);
+}
+
 static struct labels labels_of(const char *const *names, uint32_t n) {
     struct labels labels = {0};
     for (uint32_t i = 0; i < n; i++)
@@ -341,14 +367,20 @@ static void test_table(void **state) {
                 !weights_param(&table, 3, HEAD_OUTPUT_BIAS)->decay);
     assert_string_equal(weights_param(&table, 3, HEAD_DENSE)->name, "bert.pooler.dense.weight");
     param_table_release(&table);
-    config.head = HEAD_QUESTION_ANSWERING;
-    assert_status(weights_table(&table, &config), STATUS_USAGE);
+    config = config_small_spans(MODEL_BERT, 32);
+    assert_ok(weights_table(&table, &config));
+    assert_int_equal(table.buckets[3].n, QA_PARAMS);
+    assert_string_equal(weights_param(&table, 3, QA_OUTPUT)->name, "qa_outputs.weight");
+    assert_string_equal(weights_param(&table, 3, QA_OUTPUT_BIAS)->name, "qa_outputs.bias");
+    assert_int_equal(weights_param(&table, 3, QA_OUTPUT)->shape[0], 2);
+    assert_true(weights_param(&table, 3, QA_OUTPUT)->decay && !weights_param(&table, 3, QA_OUTPUT_BIAS)->decay);
+    param_table_release(&table);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_names),    cmocka_unit_test(test_refused),
                                        cmocka_unit_test(test_new_head), cmocka_unit_test(test_labels),
                                        cmocka_unit_test(test_save),     cmocka_unit_test(test_random),
-                                       cmocka_unit_test(test_table)};
+                                       cmocka_unit_test(test_table),    cmocka_unit_test(test_answers)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
