@@ -123,7 +123,8 @@ static enum status model_weights(struct model *model, const char *folder) {
     TRY(weights_load(model->weights, &report, &model->table, &model->config, &model->config, folder, 0));
     if (report.head_new || report.pooler_new)
         return status_set(STATUS_DATA, "%s: the model has no %s head (%s): fine-tune it first", folder,
-                          model->config.head == HEAD_CLASSIFICATION ? "classification" : "question answering", report.note);
+                          model->config.head == HEAD_CLASSIFICATION ? "classification" : "question answering",
+                          report.note);
     return STATUS_OK;
 }
 

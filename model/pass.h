@@ -53,9 +53,8 @@ const float *pass_hidden(const struct pass *pass, unsigned l);
 void pass_targets(struct pass *pass, const struct targets *targets);
 // Cross entropy. part_losses[p] (double, P = batch->parts): the sum over the examples of part p, in order. dlogits =
 // (softmax - onehot) * scale, kept for layer_backward; `scale` is 1 / the weight of the global batch (its examples, or
-// with class weights the sum of those of its labels). Question
-// answering: an example's loss is the mean of its first and its last token's (batch->labels, batch->ends), see ops.h,
-// span_loss; targets don't apply.
+// with class weights the sum of those of its labels). Question answering: an example's loss is the mean of its first
+// and its last token's (batch->labels, batch->ends), see ops.h, span_loss; targets don't apply.
 void pass_loss(struct pass *pass, double *part_losses, float scale);
 
 // Gradients of layer l's parameters are written (not added) into the arena `gradients`: the tree over this batch's
