@@ -110,6 +110,19 @@ static enum status job_name_default(struct job_draft *draft) {
     return STATUS_OK;
 }
 
+// Other formats need no task's name; it stands in messages, reports and the names of shards.
+static enum status job_task_default(struct job *job) {
+    const struct option *task = option_find("data.task");
+    struct text format = {0};
+    if (job->data.task || job->data.format == JOB_TWEET_EVAL)
+        return STATUS_OK;
+    option_print(&format, option_find("data.format"), job);
+    enum status status = format.failed ? status_set(STATUS_SYSTEM, "job: no memory")
+                                       : option_set(task, job, text_string(&format), false, "data.task");
+    text_release(&format);
+    return status;
+}
+
 // Puts `value` where `name` stands in `*text`, once.
 static enum status job_resolve_name(char **text, const char *name, const char *value) {
     const char *at = strstr(*text, name);
@@ -137,6 +150,7 @@ static enum status job_refuse(const struct job_draft *draft, const char *key, co
 static enum status job_resolve(struct job_draft *draft) {
     struct job *job = &draft->job;
     TRY(job_name_default(draft));
+    TRY(job_task_default(job));
     TRY(job_resolve_name(&job->out, "<job>", job->job));
     if (strstr(job->out, "<out>"))
         return job_refuse(draft, "out", "is not allowed: it can't lie in itself");

@@ -130,8 +130,10 @@ static enum status eval_print(const struct eval_flags *f, const struct answer *a
 static enum status eval_shard(struct shard *out, const struct eval_flags *f, const struct model *model,
                               const struct labels *labels, struct pool *pool) {
     struct source_spec spec = {.format = SOURCE_TWEET_EVAL, .dir = f->dir, .task = f->task};
-    struct shard_options options = {
-        .special = model->settings.special, .max_length = subject_length(model), .truncation = true};
+    struct shard_options options = {.special = model->settings.special,
+                                    .max_length = subject_length(model),
+                                    .truncation = true,
+                                    .normalize = model->settings.normalize};
     struct source source = {0};
     const char *root = getenv("TMPDIR");
     char *cache = text_format("%s/finetuned-eval-XXXXXX", root && *root ? root : "/tmp");

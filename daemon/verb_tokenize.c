@@ -13,7 +13,7 @@
 struct tokenize_flags {
     const char *model, *file, *pair;
     int64_t max_length;
-    int special;
+    int special, normalize;
     bool jsonl;
 };
 
@@ -101,7 +101,7 @@ static enum status tokenize_run(const struct tokenize_flags *f, char **words, si
     s.options = (struct tokenizer_options){
         .special = f->special >= 0 ? (enum tokenizer_special)f->special : settings.special,
         .max_length = (uint32_t)f->max_length,
-        .normalize = settings.normalize,
+        .normalize = f->normalize >= 0 ? (enum tokenizer_normalize)f->normalize : settings.normalize,
     };
     status = tokenize_all(&s, &lines, f->jsonl);
 done:
@@ -112,8 +112,9 @@ done:
     return status;
 }
 
-static struct tokenize_flags given = {.special = -1};
+static struct tokenize_flags given = {.special = -1, .normalize = -1};
 static const char *const specials[] = {"literal", "parse", NULL};
+static const char *const normalizers[] = {"none", "tweet", NULL};
 static const struct flag flags[] = {
     {"--model", FLAG_STRING, &given.model, "DIR", "directory with tokenizer files", NULL, true},
     {"--pair", FLAG_STRING, &given.pair, "TEXT", "second text of every pair", NULL, false},
@@ -121,6 +122,8 @@ static const struct flag flags[] = {
      NULL, false},
     {"--special", FLAG_CHOICE, &given.special, "MODE",
      "literal or parse: what \"<s>\" in a text is (default: the model's)", specials, false},
+    {"--normalize", FLAG_CHOICE, &given.normalize, "MODE",
+     "none, or tweet: words @… as @user, http… as http (default: the model's)", normalizers, false},
     {"--jsonl", FLAG_SWITCH, &given.jsonl, NULL, "input lines are {\"text\": …, \"pair\": …}", NULL, false},
     {"--file", FLAG_STRING, &given.file, "FILE", "texts, one a line", NULL, false},
     FLAGS_END,
@@ -128,7 +131,8 @@ static const struct flag flags[] = {
 
 const struct verb_flags verb_tokenize_flags = {
     .verb = "tokenize",
-    .usage = "--model DIR [--pair TEXT] [--max-length N] [--special MODE] [--jsonl] [--file FILE] [TEXT …]",
+    .usage = "--model DIR [--pair TEXT] [--max-length N] [--special MODE] [--normalize MODE] [--jsonl] [--file FILE] "
+             "[TEXT …]",
     .about = "Prints {\"ids\", \"tokens\", \"offsets\"} for each text; offsets are bytes.",
     .flags = flags,
     .max_words = SIZE_MAX,

@@ -14,6 +14,7 @@ void encoding_release(struct encoding *encoding) {
         free(scratch->piece);
         free(scratch->symbols);
         free(scratch->heap);
+        normalized_release(&scratch->normalized);
         free(scratch);
     }
     free(encoding->ids);

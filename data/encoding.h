@@ -4,6 +4,7 @@
 #ifndef FINETUNED_DATA_ENCODING_H
 #define FINETUNED_DATA_ENCODING_H
 
+#include "data/normalize.h"
 #include "data/tokenizer.h"
 
 #define WORD_CACHE_SLOTS 8192u // direct-mapped, a power of two
@@ -37,6 +38,7 @@ struct encoding_scratch {
     struct word_symbol *symbols; // (symbols_room)
     struct word_pair *heap;      // (3 * symbols_room)
     size_t symbols_room;
+    struct normalized normalized;
     struct word_cached cache[WORD_CACHE_SLOTS];
 };
 

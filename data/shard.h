@@ -86,6 +86,7 @@ struct shard_options {
     bool truncation;     // false: a longer example is STATUS_DATA, naming file:line (or id) and its length
     bool spans;          // squad: windows with answer spans; `labels` has no names then
     uint32_t doc_stride; // spans: context tokens that neighbouring windows share
+    enum tokenizer_normalize normalize;
 };
 
 // Opens and checks a shard in full (magic, version, sizes, offsets in order, hash of the payload). STATUS_DATA if it is

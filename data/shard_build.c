@@ -93,7 +93,8 @@ static enum status text_add(const struct build *build, struct block *block, stru
                             const struct example *row) {
     const struct shard_options *options = build->options;
     struct tokenizer_options how = {.special = options->special,
-                                    .max_length = options->truncation ? options->max_length : 0};
+                                    .max_length = options->truncation ? options->max_length : 0,
+                                    .normalize = options->normalize};
     TRY(tokenizer_encode(build->tokenizer, encoding, row->text, row->text_size, row->pair, row->pair_size, &how));
     TRY(length_check(build, encoding->n));
     TRY(tokens_reserve(block, encoding->n, false));
@@ -122,7 +123,8 @@ static enum status window_add(struct block *block, const struct windows *windows
 static enum status question_add(const struct build *build, struct block *block, struct windows *windows,
                                 const struct example *row, size_t index) {
     const struct shard_options *options = build->options;
-    struct window_options how = {options->special, options->truncation ? options->max_length : 0, options->doc_stride};
+    struct window_options how = {options->special, options->truncation ? options->max_length : 0, options->doc_stride,
+                                 options->normalize};
     TRY(windows_encode(windows, build->tokenizer, row->text, row->text_size, row->pair, row->pair_size, &how));
     TRY(length_check(build, windows->encoding.n));
     for (uint32_t i = 0; i < windows->n; i++)

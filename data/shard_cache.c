@@ -20,12 +20,13 @@
 static enum status key_make(char out[33], const struct source *source, const struct labels *labels,
                             const struct tokenizer *tokenizer, const struct shard_options *options) {
     struct hash_stream *hash;
-    uint32_t how[6] = {(uint32_t)options->special,
-                       options->max_length,
-                       options->truncation,
-                       labels->n,
-                       options->spans,
-                       options->spans ? options->doc_stride : 0};
+    uint32_t how[] = {(uint32_t)options->special,
+                      options->max_length,
+                      options->truncation,
+                      labels->n,
+                      options->spans,
+                      options->spans ? options->doc_stride : 0,
+                      (uint32_t)options->normalize};
     TRY(hash_begin(&hash));
     hash_add_string(hash, "finetuned token shard 2");
     hash_add(hash, how, sizeof how);

@@ -3,32 +3,39 @@
 
 #include "base/file.h"
 #include "base/text.h"
+#include "data/columns.h"
 #include "data/row.h"
+#include "data/source_parts.h"
 #include "data/tweet_eval.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 const char *const split_names[SPLITS] = {"train", "val", "test"};
 
-static enum status format_check(const struct source_spec *spec) {
-    static const char *const names[] = {"tweet_eval", "csv", "tsv", "jsonl", "squad"};
-    if (spec->format == SOURCE_TWEET_EVAL)
-        return STATUS_OK;
-    if ((unsigned)spec->format >= sizeof names / sizeof *names)
-        return status_set(STATUS_ARGUMENT, "data.format: no such format (%d)", (int)spec->format);
-    return status_set(STATUS_USAGE, "data.format %s: not in this version yet; use tweet_eval", names[spec->format]);
+static enum status format_later(void) {
+    return status_set(STATUS_USAGE, "data.format squad: not in this version yet; use another format");
 }
 
 enum status source_labels(struct labels *out, const struct source_spec *spec) {
     *out = (struct labels){0};
-    TRY(format_check(spec));
-    return tweet_eval_labels(out, spec->dir, spec->task);
+    switch (spec->format) {
+    case SOURCE_TWEET_EVAL:
+        return tweet_eval_labels(out, spec->dir, spec->task);
+    case SOURCE_CSV:
+    case SOURCE_TSV:
+    case SOURCE_JSONL:
+        return columns_labels(out, spec);
+    case SOURCE_SQUAD:
+        break;
+    }
+    return format_later();
 }
 
-bool source_has(const struct source_spec *spec, enum source_split split) {
+static bool folders_have(const struct source_spec *spec, enum source_split split) {
     struct tweet_eval_folders folders;
-    if (format_check(spec) != STATUS_OK || tweet_eval_folders_find(&folders, spec->dir, spec->task) != STATUS_OK)
+    if (tweet_eval_folders_find(&folders, spec->dir, spec->task) != STATUS_OK)
         return false;
     bool has = true;
     for (size_t i = 0; i < folders.n; i++)
@@ -37,9 +44,26 @@ bool source_has(const struct source_spec *spec, enum source_split split) {
     return has;
 }
 
-// Where in a file of invalid UTF-8 the first bad byte stands.
-static enum status utf8_report(const char *path, const char *bytes, size_t bad) {
-    size_t line = 1, start = 0;
+bool source_has(const struct source_spec *spec, enum source_split split) {
+    switch (spec->format) {
+    case SOURCE_TWEET_EVAL:
+        return folders_have(spec, split);
+    case SOURCE_CSV:
+    case SOURCE_TSV:
+    case SOURCE_JSONL:
+        return columns_has(spec, split);
+    case SOURCE_SQUAD:
+        break;
+    }
+    return false;
+}
+
+enum status source_check_utf8(const char *path, const char *bytes, size_t size) {
+    size_t bad = utf8_check(bytes, size), line = 1, start = 0;
+    if (bad == size)
+        return STATUS_OK;
+    if (bad == 0 && size > 1 && (memcmp(bytes, "\xff\xfe", 2) == 0 || memcmp(bytes, "\xfe\xff", 2) == 0))
+        return status_set(STATUS_DATA, "%s:1: invalid UTF-8: the file is UTF-16; save it as UTF-8", path);
     for (size_t i = 0; i < bad; i++)
         if (bytes[i] == '\n') {
             line++;
@@ -50,10 +74,9 @@ static enum status utf8_report(const char *path, const char *bytes, size_t bad) 
 }
 
 static enum status text_check(const char *path, const char *text, size_t size) {
-    size_t bad = utf8_check(text, size), line = 0;
+    size_t line = 0;
     struct row row = row_first(text, size);
-    if (bad < size)
-        return utf8_report(path, text, bad);
+    TRY(source_check_utf8(path, text, size));
     while (row_next(&row)) {
         line++;
         if (row.size > SOURCE_TEXT_MAX)
@@ -95,7 +118,7 @@ static enum status lengths_differ(const char *text_path, size_t texts, const cha
                       label_path, ids, blank ? " (the last row of labels is blank)" : "");
 }
 
-static enum status rows_grow(struct source *out, size_t more) {
+enum status source_grow(struct source *out, size_t more) {
     if (more > SOURCE_ROWS_MAX - out->n)
         return status_set(STATUS_DATA, "more than %u rows in a split", SOURCE_ROWS_MAX);
     struct example *grown = realloc(out->rows, (out->n + more) * sizeof *grown);
@@ -115,7 +138,7 @@ enum status source_parse(struct source *out, const char *text_path, const char *
         return lengths_differ(text_path, n, label_path, n_ids, ids, ids_size);
     if (n == 0)
         return STATUS_OK;
-    TRY(rows_grow(out, n));
+    TRY(source_grow(out, n));
     struct row row = row_first(text, text_size), label = row_first(ids, ids_size);
     for (size_t i = 0; i < n; i++) {
         struct example *example = &out->rows[out->n + i];
@@ -127,8 +150,19 @@ enum status source_parse(struct source *out, const char *text_path, const char *
     return STATUS_OK;
 }
 
-// Maps a file and remembers it and its path; the source owns both.
-static enum status file_hold(struct source *source, char *path, const struct file_map **out) {
+enum status source_init(struct source *out, const char *name, size_t files) {
+    *out = (struct source){.name = strdup(name)};
+    out->maps = calloc(files, sizeof *out->maps);
+    out->paths = calloc(files, sizeof *out->paths);
+    if (!out->name || !out->maps || !out->paths)
+        return status_set(STATUS_SYSTEM, "source: no memory");
+    for (char *at = out->name; *at; at++)
+        if (*at == '/')
+            *at = '-';
+    return STATUS_OK;
+}
+
+enum status source_hold(struct source *source, char *path, const struct file_map **out) {
     if (!path)
         return status_set(STATUS_SYSTEM, "source: no memory");
     source->paths[source->n_paths++] = path;
@@ -143,23 +177,16 @@ static enum status folder_read(struct source *source, const char *folder, enum s
     const struct file_map *text, *ids;
     if (!tweet_eval_has(folder, split))
         return tweet_eval_missing(folder, split);
-    TRY(file_hold(source, tweet_eval_path(folder, split, "text"), &text));
+    TRY(source_hold(source, tweet_eval_path(folder, split, "text"), &text));
     const char *text_path = source->paths[source->n_paths - 1];
-    TRY(file_hold(source, tweet_eval_path(folder, split, "labels"), &ids));
+    TRY(source_hold(source, tweet_eval_path(folder, split, "labels"), &ids));
     return source_parse(source, text_path, text->at, text->size, source->paths[source->n_paths - 1], ids->at, ids->size,
                         n_labels);
 }
 
 static enum status folders_read(struct source *source, const struct tweet_eval_folders *folders, const char *task,
                                 enum source_split split, uint32_t n_labels) {
-    source->name = strdup(task);
-    source->maps = calloc(2 * folders->n, sizeof *source->maps);
-    source->paths = calloc(2 * folders->n, sizeof *source->paths);
-    if (!source->name || !source->maps || !source->paths)
-        return status_set(STATUS_SYSTEM, "source: no memory");
-    for (char *at = source->name; *at; at++)
-        if (*at == '/')
-            *at = '-';
+    TRY(source_init(source, task, 2 * folders->n));
     for (size_t i = 0; i < folders->n; i++)
         TRY(folder_read(source, folders->at[i], split, n_labels));
     if (source->n == 0)
@@ -167,16 +194,85 @@ static enum status folders_read(struct source *source, const struct tweet_eval_f
     return STATUS_OK;
 }
 
-enum status source_read(struct source *out, const struct source_spec *spec, enum source_split split,
-                        const struct labels *labels) {
+static enum status task_read(struct source *out, const struct source_spec *spec, enum source_split split,
+                             const struct labels *labels) {
     struct tweet_eval_folders folders;
-    *out = (struct source){0};
-    TRY(format_check(spec));
     TRY(tweet_eval_folders_find(&folders, spec->dir, spec->task));
     enum status status = folders_read(out, &folders, spec->task, split, labels->n);
+    tweet_eval_folders_release(&folders);
+    return status;
+}
+
+static enum status split_read(struct source *out, const struct source_spec *spec, enum source_split split,
+                              const struct labels *labels) {
+    switch (spec->format) {
+    case SOURCE_TWEET_EVAL:
+        return task_read(out, spec, split, labels);
+    case SOURCE_CSV:
+    case SOURCE_TSV:
+    case SOURCE_JSONL:
+        return columns_read(out, spec, split, labels);
+    case SOURCE_SQUAD:
+        break;
+    }
+    return format_later();
+}
+
+enum status source_read(struct source *out, const struct source_spec *spec, enum source_split split,
+                        const struct labels *labels) {
+    *out = (struct source){0};
+    enum status status = split_read(out, spec, split, labels);
     if (status != STATUS_OK)
         source_close(out);
-    tweet_eval_folders_release(&folders);
+    return status;
+}
+
+// Lines of text, all unlabelled.
+static enum status lines_read(struct source *out, const char *path) {
+    const struct file_map *map;
+    TRY(source_init(out, "file", 1));
+    TRY(source_hold(out, strdup(path), &map));
+    TRY(text_check(path, map->at, map->size));
+    size_t n = row_count(map->at, map->size);
+    TRY(source_grow(out, n));
+    struct row row = row_first(map->at, map->size);
+    for (; out->n < n && row_next(&row); out->n++)
+        out->rows[out->n] = (struct example){
+            .text = row.at, .text_size = row.size, .label = -1, .file = out->paths[0], .line = (uint32_t)out->n + 1};
+    return STATUS_OK;
+}
+
+static bool ends_in(const char *path, const char *ending) {
+    size_t size = strlen(path), n = strlen(ending);
+    return size > n && strcasecmp(path + size - n, ending) == 0;
+}
+
+static enum status any_read(struct source *out, const struct source_spec *spec, const char *path,
+                            const struct labels *labels) {
+    static const char *const endings[] = {[SOURCE_CSV] = ".csv", [SOURCE_TSV] = ".tsv", [SOURCE_JSONL] = ".jsonl"};
+    enum source_format format = spec->format;
+    for (enum source_format by_name = SOURCE_CSV; format == SOURCE_TWEET_EVAL && by_name <= SOURCE_JSONL; by_name++)
+        if (ends_in(path, endings[by_name]))
+            format = by_name;
+    switch (format) {
+    case SOURCE_TWEET_EVAL:
+        return lines_read(out, path);
+    case SOURCE_CSV:
+    case SOURCE_TSV:
+    case SOURCE_JSONL:
+        return columns_read_file(out, format, &spec->columns, path, labels);
+    case SOURCE_SQUAD:
+        break;
+    }
+    return format_later();
+}
+
+enum status source_read_file(struct source *out, const struct source_spec *spec, const char *path,
+                             const struct labels *labels) {
+    *out = (struct source){0};
+    enum status status = any_read(out, spec, path, labels);
+    if (status != STATUS_OK)
+        source_close(out);
     return status;
 }
 

@@ -63,7 +63,8 @@ struct source {
 
 // csv, tsv, jsonl: where the values stand.
 struct source_columns {
-    const char *text, *pair, *label; // pair NULL: single texts
+    const char *text, *pair, *label; // text NULL: "text"; pair NULL: single texts; label NULL: labels are not read
+    bool label_must;                 // a file without the label's column is refused; else its rows are unlabelled
 };
 
 struct source_spec {
@@ -74,14 +75,20 @@ struct source_spec {
 };
 
 // The task's label names (TweetEval: mapping.txt in the task's folder, or in one above it, below <dir>; where several
-// could hold, as for stance and its targets, they must agree).
+// could hold, as for stance and its targets, they must agree. csv, tsv, jsonl: <dir>/mapping.txt, else the names that
+// occur in train, sorted: by number if all are whole numbers, else by bytes).
 // A task that is neither known nor a folder of <dir>: STATUS_USAGE with the tasks that are there and the nearest name.
 enum status source_labels(struct labels *out, const struct source_spec *spec);
 
-// Reads one split and checks it in full: UTF-8, as many labels as texts, every label a decimal id of the mapping.
+// Reads one split and checks it in full: UTF-8; TweetEval: as many labels as texts, every label a decimal id of the
+// mapping; csv, tsv, jsonl: every label a name or an id of `labels` (data/label_index.h), or none.
 // STATUS_DATA with file:line and the value; a format that this version can't read: STATUS_USAGE.
 enum status source_read(struct source *out, const struct source_spec *spec, enum source_split split,
                         const struct labels *labels);
+// One file, whose rows need not be labelled: of spec->format, or, where that is TweetEval's, of the format that its
+// name's ending says (.csv .tsv .jsonl, else lines of text). `labels` NULL: labels are not read. No rows are no error.
+enum status source_read_file(struct source *out, const struct source_spec *spec, const char *path,
+                             const struct labels *labels);
 // Whether the files of the split are there (a task may lack a test split).
 bool source_has(const struct source_spec *spec, enum source_split split);
 void source_close(struct source *source);

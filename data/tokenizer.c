@@ -179,13 +179,28 @@ static enum status pieces_encode(const struct tokenizer *tokenizer, struct encod
     return done < end ? pieces_encode(tokenizer, out, text, done, end, literal, pass + 1) : STATUS_OK;
 }
 
+// As pieces_encode, of the normalised text; offsets are the original's.
+static enum status normalized_encode(const struct tokenizer *tokenizer, struct encoding *out, const char *text,
+                                     size_t size, bool literal) {
+    struct normalized *normalized = &((struct encoding_scratch *)out->scratch)->normalized;
+    uint32_t first = out->n;
+    TRY(normalize_tweet(normalized, text, size));
+    TRY(pieces_encode(tokenizer, out, normalized->text, 0, normalized->size, literal, 0));
+    if (normalized->n)
+        normalized_map(normalized, out->begin + first, out->end + first, out->n - first);
+    return STATUS_OK;
+}
+
 static enum status text_encode(const struct tokenizer *tokenizer, struct encoding *out, const char *text, size_t size,
-                               bool literal) {
+                               const struct tokenizer_options *options) {
+    bool literal = options->special == TOKENIZER_LITERAL;
     if (size > TEXT_BYTES_MAX)
         return status_set(STATUS_DATA, "a text of %zu bytes is above the ceiling of %zu", size, TEXT_BYTES_MAX);
     size_t valid = utf8_check(text, size);
     if (valid != size)
         return status_set(STATUS_DATA, "not UTF-8 at byte %zu (0x%02x)", valid, (unsigned char)text[valid]);
+    if (options->normalize == NORMALIZE_TWEET)
+        return normalized_encode(tokenizer, out, text, size, literal);
     return pieces_encode(tokenizer, out, text, 0, size, literal, 0);
 }
 
@@ -252,17 +267,16 @@ enum status tokenizer_encode(const struct tokenizer *tokenizer, struct encoding 
                              size_t text_size, const char *pair, size_t pair_size,
                              const struct tokenizer_options *options) {
     struct encoding_scratch *scratch;
-    bool literal = options->special == TOKENIZER_LITERAL;
     uint32_t outer = !pair ? 2 : tokenizer->kind == TOKENIZER_BPE ? 4 : 3;
     out->n = out->full = 0;
     if (options->max_length && options->max_length < outer)
         return status_set(STATUS_USAGE, "max_length %u has no room for the %u special tokens", options->max_length,
                           outer);
     TRY(encoding_scratch(&scratch, out, tokenizer->serial));
-    TRY(text_encode(tokenizer, out, text, text_size, literal));
+    TRY(text_encode(tokenizer, out, text, text_size, options));
     uint32_t n1 = out->n, n2 = 0;
     if (pair) {
-        enum status status = text_encode(tokenizer, out, pair, pair_size, literal);
+        enum status status = text_encode(tokenizer, out, pair, pair_size, options);
         if (status != STATUS_OK)
             return status == STATUS_DATA ? status_add(status, "second text") : status;
         n2 = out->n - n1;

@@ -24,8 +24,7 @@ bool tweet_eval_task_known(const char *task) {
     return name_in(tweet_eval_tasks, task);
 }
 
-// A relative path of plain names: it becomes part of paths and of file names in the cache.
-static bool task_plain(const char *task) {
+bool tweet_eval_task_plain(const char *task) {
     for (const char *part = task;; part++) {
         size_t size = strcspn(part, "/");
         if (size == 0 || size > 100 || part[0] == '.')
@@ -117,7 +116,7 @@ static bool task_is_joined(const char *dir, const char *task) {
 
 enum status tweet_eval_folders_find(struct tweet_eval_folders *out, const char *dir, const char *task) {
     *out = (struct tweet_eval_folders){0};
-    if (!task_plain(task))
+    if (!tweet_eval_task_plain(task))
         return status_set(STATUS_USAGE, "data.task \"%s\": not the name of a folder below data.dir", task);
     enum status status = STATUS_OK;
     if (!task_is_joined(dir, task))

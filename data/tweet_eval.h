@@ -19,6 +19,9 @@ struct tweet_eval_folders {
 enum status tweet_eval_folders_find(struct tweet_eval_folders *out, const char *dir, const char *task);
 void tweet_eval_folders_release(struct tweet_eval_folders *folders);
 
+// A relative path of plain names: it becomes part of paths and of file names in the cache.
+bool tweet_eval_task_plain(const char *task);
+
 // malloc'ed "<folder>/<split>_<what>.txt", `what` being "text" or "labels"; NULL if there is no memory.
 char *tweet_eval_path(const char *folder, enum source_split split, const char *what);
 // Both files are there.

@@ -52,7 +52,7 @@ enum status windows_encode(struct windows *out, const struct tokenizer *tokenize
                            size_t question_size, const char *context, size_t context_size,
                            const struct window_options *options) {
     struct encoding *encoding = &out->encoding;
-    struct tokenizer_options how = {.special = options->special};
+    struct tokenizer_options how = {.special = options->special, .normalize = options->normalize};
     size_t blank = blank_size(question, question_size);
     uint32_t special = tokenizer_info(tokenizer).kind == TOKENIZER_BPE ? 4 : 3, asked = 0;
     TRY(tokenizer_encode(tokenizer, encoding, question + blank, question_size - blank, context ? context : "",

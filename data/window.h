@@ -16,6 +16,7 @@ struct window_options {
     enum tokenizer_special special;
     uint32_t max_length; // tokens of a window, special ones included; 0: one window, whatever its length
     uint32_t doc_stride; // context tokens that neighbours share
+    enum tokenizer_normalize normalize;
 };
 
 // The windows of one question; buffers grow and are reused from call to call. Starts as {0}.

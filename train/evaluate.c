@@ -93,7 +93,7 @@ enum status evaluate_metrics(struct metrics *metrics, double *loss, const struct
             metrics_count(metrics, answers[i].gold, answers[i].predicted);
     }
     metrics_finish(metrics);
-    *loss = n ? sum / n : 0;
+    *loss = metrics->examples ? sum / (double)metrics->examples : 0;
     return STATUS_OK;
 }
 

@@ -28,7 +28,7 @@ struct evaluator {
 // `out` is malloc'ed, (n), on every rank. Collective with comm.
 enum status evaluate_shard(struct answer **out, const struct evaluator *evaluator, const struct shard *shard);
 
-// Counts and scores of the answers; `loss`: their mean.
+// Counts and scores of the answers that have a gold label; `loss`: their mean.
 enum status evaluate_metrics(struct metrics *metrics, double *loss, const struct answer *answers, uint32_t n,
                              uint32_t classes);
 

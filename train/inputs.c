@@ -107,7 +107,7 @@ static struct source_spec inputs_spec(const struct job *job) {
         .format = (enum source_format)job->data.format,
         .dir = job->data.dir,
         .task = job->data.task,
-        .columns = {job->data.column_text, job->data.column_pair, job->data.column_label},
+        .columns = {job->data.column_text, job->data.column_pair, job->data.column_label, true},
     };
 }
 
@@ -143,8 +143,11 @@ static enum status inputs_shard(struct inputs *inputs, const struct job *job, en
                                     .max_length = (uint32_t)job->data.max_length,
                                     .truncation = job->data.truncation,
                                     .spans = job->data.format == JOB_SQUAD,
-                                    .doc_stride = (uint32_t)job->data.doc_stride};
+                                    .doc_stride = (uint32_t)job->data.doc_stride,
+                                    .normalize = (enum tokenizer_normalize)job->data.normalize};
     bool made;
+    if (source->n == 0)
+        return STATUS_OK; // no test split
     TRY(shard_prepare(&inputs->shards[split], &made, job->data.cache, split, source, &inputs->labels, inputs->tokenizer,
                       &options, pool));
     inputs_report(split, &inputs->shards[split], made);
@@ -161,7 +164,8 @@ static enum status inputs_text_hashes(uint64_t **out, const struct source *sourc
     if (!*out)
         return status_set(STATUS_SYSTEM, "inputs: no memory for %zu hashes", source->n);
     for (size_t i = 0; i < source->n; i++)
-        (*out)[i] = hash64(source->rows[i].text, source->rows[i].text_size);
+        (*out)[i] = hash64(source->rows[i].text, source->rows[i].text_size) +
+                    (source->rows[i].pair ? 3 * hash64(source->rows[i].pair, source->rows[i].pair_size) : 0);
     qsort(*out, source->n, sizeof **out, inputs_compare);
     return STATUS_OK;
 }
@@ -201,10 +205,43 @@ static void inputs_uneven(const struct labels *labels, const struct source *trai
     free(counts);
 }
 
+// Train and val must be labelled; a test split may lack, or have no labels at all (SOURCE_TWEET_EVAL: neither).
+static enum status inputs_labelled(const struct source *source) {
+    for (size_t i = 0; i < source->n; i++)
+        if (source->rows[i].label < 0)
+            return status_set(STATUS_DATA, "%s:%u: no label; each text of train and val needs one",
+                              source->rows[i].file, source->rows[i].line);
+    return STATUS_OK;
+}
+
+static enum status inputs_test(struct source *test, const struct source_spec *spec, const struct labels *labels) {
+    struct source_spec any = *spec;
+    any.columns.label_must = false;
+    if (spec->format != SOURCE_TWEET_EVAL && !source_has(spec, SPLIT_TEST)) {
+        log_info("data: %s has no test split: val alone is scored", spec->dir);
+        return STATUS_OK;
+    }
+    TRY(source_read(test, &any, SPLIT_TEST, labels));
+    size_t labelled = 0;
+    for (size_t i = 0; i < test->n; i++)
+        labelled += test->rows[i].label >= 0;
+    if (labelled == 0) {
+        log_info("data: %s has no labels: val alone is scored", test->paths[0]);
+        source_close(test);
+    } else if (labelled < test->n) {
+        log_warn("data: %s: %zu of %zu texts have no label and are not scored", test->paths[0], test->n - labelled,
+                 test->n);
+    }
+    return STATUS_OK;
+}
+
 static enum status inputs_sources(struct source sources[SPLITS], const struct source_spec *spec,
                                   const struct labels *labels) {
-    for (int split = 0; split < SPLITS; split++)
+    for (int split = SPLIT_TRAIN; split <= SPLIT_VAL; split++) {
         TRY(source_read(&sources[split], spec, (enum source_split)split, labels));
+        TRY(inputs_labelled(&sources[split]));
+    }
+    TRY(inputs_test(&sources[SPLIT_TEST], spec, labels));
     if (sources[SPLIT_TRAIN].n == 0 || sources[SPLIT_VAL].n == 0)
         return status_set(STATUS_DATA, "%s/%s: the %s split is empty", spec->dir, spec->task,
                           split_names[sources[SPLIT_TRAIN].n ? SPLIT_VAL : SPLIT_TRAIN]);

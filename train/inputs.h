@@ -19,7 +19,7 @@ struct inputs {
     struct model_config config; // of the run: the data's labels, the job's dropout
     struct tokenizer *tokenizer;
     struct labels labels;
-    struct shard shards[SPLITS];
+    struct shard shards[SPLITS]; // of test n is 0 where there is none to score
     uint32_t shared_texts; // texts that train and test share
     char data_hash[33], base_hash[33];
 };
