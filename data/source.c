@@ -289,6 +289,17 @@ void source_close(struct source *source) {
     *source = (struct source){0};
 }
 
+static void answers_hash(const struct example *example, struct hash_stream *hash) {
+    hash_add_string(hash, example->id);
+    hash_add(hash, &example->n_answers, sizeof example->n_answers);
+    for (uint32_t i = 0; i < example->n_answers; i++) {
+        const struct source_answer *answer = &example->answers[i];
+        uint64_t head[3] = {answer->begin, answer->end, answer->size};
+        hash_add(hash, head, sizeof head);
+        hash_add(hash, answer->text, answer->size);
+    }
+}
+
 void source_hash(const struct source *source, struct hash_stream *hash) {
     uint64_t n = source->n;
     hash_add(hash, &n, sizeof n);
@@ -301,6 +312,8 @@ void source_hash(const struct source *source, struct hash_stream *hash) {
         hash_add(hash, example->text, example->text_size);
         if (example->pair)
             hash_add(hash, example->pair, example->pair_size);
+        if (example->id)
+            answers_hash(example, hash);
     }
 }
 
