@@ -6,6 +6,7 @@
 #include "data/columns.h"
 #include "data/row.h"
 #include "data/source_parts.h"
+#include "data/squad.h"
 #include "data/tweet_eval.h"
 
 #include <stdlib.h>
@@ -14,8 +15,8 @@
 
 const char *const split_names[SPLITS] = {"train", "val", "test"};
 
-static enum status format_later(void) {
-    return status_set(STATUS_USAGE, "data.format squad: not in this version yet; use another format");
+static enum status format_unknown(enum source_format format) {
+    return status_set(STATUS_ARGUMENT, "data.format: no such format (%d)", (int)format);
 }
 
 enum status source_labels(struct labels *out, const struct source_spec *spec) {
@@ -28,9 +29,9 @@ enum status source_labels(struct labels *out, const struct source_spec *spec) {
     case SOURCE_JSONL:
         return columns_labels(out, spec);
     case SOURCE_SQUAD:
-        break;
+        return STATUS_OK; // answers, not labels
     }
-    return format_later();
+    return format_unknown(spec->format);
 }
 
 static bool folders_have(const struct source_spec *spec, enum source_split split) {
@@ -53,7 +54,7 @@ bool source_has(const struct source_spec *spec, enum source_split split) {
     case SOURCE_JSONL:
         return columns_has(spec, split);
     case SOURCE_SQUAD:
-        break;
+        return squad_has(spec->dir, split);
     }
     return false;
 }
@@ -213,9 +214,9 @@ static enum status split_read(struct source *out, const struct source_spec *spec
     case SOURCE_JSONL:
         return columns_read(out, spec, split, labels);
     case SOURCE_SQUAD:
-        break;
+        return squad_read(out, spec->task, squad_path(spec->dir, split), split == SPLIT_TRAIN);
     }
-    return format_later();
+    return format_unknown(spec->format);
 }
 
 enum status source_read(struct source *out, const struct source_spec *spec, enum source_split split,
@@ -262,9 +263,9 @@ static enum status any_read(struct source *out, const struct source_spec *spec, 
     case SOURCE_JSONL:
         return columns_read_file(out, format, &spec->columns, path, labels);
     case SOURCE_SQUAD:
-        break;
+        return squad_read(out, "file", strdup(path), false);
     }
-    return format_later();
+    return format_unknown(format);
 }
 
 enum status source_read_file(struct source *out, const struct source_spec *spec, const char *path,

@@ -3,8 +3,10 @@
 // answers, then all strings) and checks the answers.
 #include "data/squad.h"
 
+#include "base/file.h"
 #include "base/text.h"
 #include "data/row.h"
+#include "data/source_parts.h"
 
 #include <inttypes.h>
 #include <jansson.h>
@@ -245,6 +247,7 @@ static enum status json_read(json_t **out, const char *path, const char *bytes, 
 
 enum status squad_parse(struct source *out, const char *path, const char *bytes, size_t size, bool answered) {
     json_t *root;
+    TRY(source_check_utf8(path, bytes, size)); // says more than the JSON parser
     TRY(json_read(&root, path, bytes, size));
     struct squad squad = {.path = path, .answered = answered, .root = root, .out = out};
     enum status status = list_check(json_object_get(root, "data"), "data");
@@ -262,27 +265,22 @@ char *squad_path(const char *dir, enum source_split split) {
     return text_format("%s/%s.json", dir, split_names[split]);
 }
 
-static enum status file_parse(struct source *out, const char *path, bool answered) {
-    struct file_map map;
-    TRY(file_map_open(&map, path));
-    enum status status = squad_parse(out, path, map.at, map.size, answered);
-    file_map_close(&map);
-    return status;
+bool squad_has(const char *dir, enum source_split split) {
+    char *path = squad_path(dir, split);
+    bool has = path && file_exists(path);
+    free(path);
+    return has;
 }
 
-enum status squad_read(struct source *out, const char *name, const char *path, bool answered) {
-    *out = (struct source){.name = strdup(name), .paths = calloc(1, sizeof *out->paths)};
-    char *copy = strdup(path);
-    if (out->paths)
-        out->paths[out->n_paths++] = copy; // messages and examples point to it
-    enum status status = out->name && out->paths && copy ? file_parse(out, copy, answered)
-                                                         : status_set(STATUS_SYSTEM, "source: no memory");
-    for (char *at = out->name; at && *at; at++)
-        if (*at == '/')
-            *at = '-';
-    if (!out->paths)
-        free(copy);
-    if (status != STATUS_OK)
-        source_close(out);
-    return status;
+enum status squad_read(struct source *out, const char *name, char *path, bool answered) {
+    const struct file_map *map;
+    enum status status = source_init(out, name ? name : "squad", 1);
+    if (status != STATUS_OK) {
+        free(path);
+        return status;
+    }
+    TRY(source_hold(out, path, &map));
+    TRY(squad_parse(out, path, map->at, map->size, answered));
+    file_map_close(&out->maps[--out->n_maps]);
+    return STATUS_OK;
 }

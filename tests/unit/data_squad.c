@@ -164,7 +164,7 @@ static void test_form(void **state) {
     } cases[] = {
         {"", ":1: column 0"},
         {"{\"data\": [", "d/train.json:1: column"},
-        {"\xff\xfe{", "column"},
+        {"\xff\xfe{", "UTF-16"},
         {"[]", "\"data\" is not there"},
         {"{\"data\": {}}", "\"data\" is no list"},
         {"{\"data\": []}", "no questions"},
