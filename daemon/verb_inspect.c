@@ -89,14 +89,31 @@ static enum status inspect_model(const char *path, bool json) {
     return status;
 }
 
-static enum status inspect_shard(const char *path, bool json) {
-    struct shard shard;
-    TRY(shard_open(&shard, path));
-    struct shard_report r = shard_report(&shard);
+static void inspect_texts(const struct shard *shard, bool json) {
+    struct shard_report r = shard_report(shard);
     printf(json ? "{\"kind\": \"shard\", \"texts\": %u, \"tokens\": %llu, \"labels\": %u, \"mean\": %.9g, \"p50\": %u, "
                   "\"p99\": %u, \"longest\": %u, \"cut\": %u}\n"
                 : "shard: %u texts, %llu tokens, %u labels, mean %.1f, p50 %u, p99 %u, longest %u, cut %u\n",
-           r.n, (unsigned long long)r.tokens, shard.n_labels, r.mean, r.p50, r.p99, r.longest, r.cut);
+           r.n, (unsigned long long)r.tokens, shard->n_labels, r.mean, r.p50, r.p99, r.longest, r.cut);
+}
+
+static void inspect_windows(const struct shard *shard, bool json) {
+    struct shard_report r = shard_report(shard);
+    printf(json ? "{\"kind\": \"shard\", \"questions\": %u, \"windows\": %u, \"answered\": %u, \"tokens\": %llu, "
+                  "\"doc_stride\": %u, \"mean\": %.9g, \"p50\": %u, \"p99\": %u, \"longest\": %u}\n"
+                : "shard: %u questions in %u windows, %u with their answer, %llu tokens, doc_stride %u, mean %.1f, p50 "
+                  "%u, p99 %u, longest %u\n",
+           r.questions, r.n, r.answered, (unsigned long long)r.tokens, shard->doc_stride, r.mean, r.p50, r.p99,
+           r.longest);
+}
+
+static enum status inspect_shard(const char *path, bool json) {
+    struct shard shard;
+    TRY(shard_open(&shard, path));
+    if (shard.spans)
+        inspect_windows(&shard, json);
+    else
+        inspect_texts(&shard, json);
     shard_close(&shard);
     return STATUS_OK;
 }

@@ -7,7 +7,17 @@
 #include "daemon/flags.h"
 #include "train/inputs.h"
 
-static void prepare_print(const struct inputs *inputs, const char *folder) {
+static void prepare_print_windows(const struct inputs *inputs) {
+    printf("%-6s %9s %9s %9s %9s %7s %6s %6s %8s\n", "split", "questions", "windows", "answered", "tokens", "mean",
+           "p50", "p99", "longest");
+    for (int split = 0; split < SPLITS; split++) {
+        struct shard_report r = shard_report(&inputs->shards[split]);
+        printf("%-6s %9u %9u %9u %9llu %7.1f %6u %6u %8u\n", split_names[split], r.questions, r.n, r.answered,
+               (unsigned long long)r.tokens, r.mean, r.p50, r.p99, r.longest);
+    }
+}
+
+static void prepare_print_texts(const struct inputs *inputs) {
     printf("%-6s %9s %9s %7s %6s %6s %8s %9s %11s\n", "split", "texts", "tokens", "mean", "p50", "p99", "longest",
            "cut", "tokens cut");
     for (int split = 0; split < SPLITS; split++) {
@@ -15,6 +25,13 @@ static void prepare_print(const struct inputs *inputs, const char *folder) {
         printf("%-6s %9u %9llu %7.1f %6u %6u %8u %9u %11llu\n", split_names[split], r.n, (unsigned long long)r.tokens,
                r.mean, r.p50, r.p99, r.longest, r.cut, (unsigned long long)r.tokens_cut);
     }
+}
+
+static void prepare_print(const struct inputs *inputs, const char *folder) {
+    if (inputs->shards[SPLIT_TRAIN].spans)
+        prepare_print_windows(inputs);
+    else
+        prepare_print_texts(inputs);
     printf("shards in %s\n", folder);
 }
 

@@ -64,6 +64,28 @@ static void inputs_dropout(struct model_config *config, double dropout) {
     config->dropout_classifier = dropout;
 }
 
+static bool inputs_spans(const struct job *job) {
+    return job->model.head == JOB_HEAD_QUESTION_ANSWERING;
+}
+
+// The head and the data must be of one kind.
+static enum status inputs_kind(const struct job *job) {
+    if (inputs_spans(job) == (job->data.format == JOB_SQUAD))
+        return STATUS_OK;
+    return inputs_spans(job)
+               ? status_set(STATUS_USAGE,
+                            "model.head: question_answering needs data.format: squad (questions, contexts and answers)")
+               : status_set(STATUS_USAGE, "data.format: squad needs model.head: question_answering");
+}
+
+// Two outputs a token, first and last of an answer, without names: as Hugging Face's configuration has it.
+static void inputs_config_spans(struct model_config *config) {
+    config->head = HEAD_QUESTION_ANSWERING;
+    labels_release(&config->label_names);
+    config->labels = 2;
+    config->has_labels = false;
+}
+
 static enum status inputs_config(struct inputs *inputs, const struct job *job) {
     enum status status = STATUS_OK;
     uint32_t usable = model_usable_length(&inputs->base);
@@ -73,7 +95,10 @@ static enum status inputs_config(struct inputs *inputs, const struct job *job) {
     TRY(model_config_copy(&inputs->config, &inputs->base));
     inputs->config.head = HEAD_CLASSIFICATION;
     inputs_dropout(&inputs->config, job->model.dropout);
-    model_config_set_labels(&inputs->config, &inputs->labels, &status);
+    if (inputs_spans(job))
+        inputs_config_spans(&inputs->config);
+    else
+        model_config_set_labels(&inputs->config, &inputs->labels, &status);
     return status;
 }
 
@@ -116,13 +141,14 @@ struct model_settings inputs_settings(const struct job *job) {
         .max_length = (uint32_t)job->data.max_length,
         .special = (enum tokenizer_special)job->data.special_tokens,
         .normalize = (enum tokenizer_normalize)job->data.normalize,
-        .doc_stride = job->model.head == JOB_HEAD_QUESTION_ANSWERING ? (uint32_t)job->data.doc_stride : 0,
+        .doc_stride = inputs_spans(job) ? (uint32_t)job->data.doc_stride : 0,
     };
 }
 
 enum status inputs_look(const struct job *job) {
     struct source_spec spec = inputs_spec(job);
     struct labels labels = {0};
+    TRY(inputs_kind(job));
     TRY(inputs_base_there(job->model.base));
     enum status status = source_labels(&labels, &spec);
     labels_release(&labels);
@@ -131,6 +157,13 @@ enum status inputs_look(const struct job *job) {
 
 static void inputs_report(enum source_split split, const struct shard *shard, bool made) {
     struct shard_report r = shard_report(shard);
+    if (shard->spans) {
+        log_info("data: %s: %u questions in %u windows, %u with their answer; %.1f tokens on average, p50 %u, p99 %u, "
+                 "longest %u%s",
+                 split_names[split], r.questions, r.n, r.answered, r.mean, r.p50, r.p99, r.longest,
+                 made ? "" : " (cached)");
+        return;
+    }
     log_info("data: %s: %u texts, %.1f tokens on average, p50 %u, p99 %u, longest %u; truncation cuts %u texts (%llu "
              "tokens)%s",
              split_names[split], r.n, r.mean, r.p50, r.p99, r.longest, r.cut, (unsigned long long)r.tokens_cut,
@@ -142,7 +175,7 @@ static enum status inputs_shard(struct inputs *inputs, const struct job *job, en
     struct shard_options options = {.special = (enum tokenizer_special)job->data.special_tokens,
                                     .max_length = (uint32_t)job->data.max_length,
                                     .truncation = job->data.truncation,
-                                    .spans = job->data.format == JOB_SQUAD,
+                                    .spans = inputs_spans(job),
                                     .doc_stride = (uint32_t)job->data.doc_stride,
                                     .normalize = (enum tokenizer_normalize)job->data.normalize};
     bool made;
@@ -208,7 +241,12 @@ static void inputs_uneven(const struct labels *labels, const struct source *trai
 // Train and val must be labelled; a test split may lack, or have no labels at all (SOURCE_TWEET_EVAL: neither).
 static enum status inputs_labelled(const struct source *source) {
     for (size_t i = 0; i < source->n; i++)
-        if (source->rows[i].label < 0)
+        if (source->rows[i].label < 0 && source->rows[i].id)
+            return status_set(STATUS_DATA,
+                              "%s: question %s: no answer; each question of train and val needs one, or "
+                              "\"is_impossible\": true",
+                              source->rows[i].file, source->rows[i].id);
+        else if (source->rows[i].label < 0)
             return status_set(STATUS_DATA, "%s:%u: no label; each text of train and val needs one",
                               source->rows[i].file, source->rows[i].line);
     return STATUS_OK;
@@ -226,7 +264,8 @@ static enum status inputs_test(struct source *test, const struct source_spec *sp
     for (size_t i = 0; i < test->n; i++)
         labelled += test->rows[i].label >= 0;
     if (labelled == 0) {
-        log_info("data: %s has no labels: val alone is scored", test->paths[0]);
+        log_info("data: %s has no %s: val alone is scored", test->paths[0],
+                 spec->format == SOURCE_SQUAD ? "answers" : "labels");
         source_close(test);
     } else if (labelled < test->n) {
         log_warn("data: %s: %zu of %zu texts have no label and are not scored", test->paths[0], test->n - labelled,
@@ -259,27 +298,40 @@ static enum status inputs_data_hash(char out[33], const struct source sources[SP
     return STATUS_OK;
 }
 
+// What train's labels and texts are like; classes only.
+static enum status inputs_warn(struct inputs *inputs) {
+    const struct source *train = &inputs->sources[SPLIT_TRAIN], *test = &inputs->sources[SPLIT_TEST];
+    TRY(inputs_overlap(&inputs->shared_texts, train, test));
+    inputs_uneven(&inputs->labels, train);
+    if (inputs->shared_texts)
+        log_warn("data: %u of %zu test texts stand in train too", inputs->shared_texts, test->n);
+    return STATUS_OK;
+}
+
+static enum status inputs_data(struct inputs *inputs, const struct job *job, const struct source_spec *spec,
+                               struct pool *pool) {
+    TRY(inputs_sources(inputs->sources, spec, &inputs->labels));
+    TRY(inputs_data_hash(inputs->data_hash, inputs->sources, &inputs->labels));
+    TRY(inputs_base_hash(inputs, job));
+    if (!inputs_spans(job))
+        TRY(inputs_warn(inputs));
+    for (int split = 0; split < SPLITS; split++)
+        TRY(inputs_shard(inputs, job, (enum source_split)split, &inputs->sources[split], pool));
+    return STATUS_OK;
+}
+
 // All that one rank does, alone.
 static enum status inputs_read(struct inputs *inputs, const struct job *job, struct pool *pool) {
     struct source_spec spec = inputs_spec(job);
-    struct source sources[SPLITS] = {0};
-    enum status status;
+    TRY(inputs_kind(job));
     TRY(inputs_base(inputs, job));
     TRY(source_labels(&inputs->labels, &spec));
     TRY(inputs_config(inputs, job));
     TRY(inputs_base_weights(inputs, job));
-    TRY_GOTO(inputs_sources(sources, &spec, &inputs->labels), done);
-    TRY_GOTO(inputs_data_hash(inputs->data_hash, sources, &inputs->labels), done);
-    TRY_GOTO(inputs_base_hash(inputs, job), done);
-    TRY_GOTO(inputs_overlap(&inputs->shared_texts, &sources[SPLIT_TRAIN], &sources[SPLIT_TEST]), done);
-    inputs_uneven(&inputs->labels, &sources[SPLIT_TRAIN]);
-    if (inputs->shared_texts)
-        log_warn("data: %u of %zu test texts stand in train too", inputs->shared_texts, sources[SPLIT_TEST].n);
-    for (int split = 0; split < SPLITS && status == STATUS_OK; split++)
-        status = inputs_shard(inputs, job, (enum source_split)split, &sources[split], pool);
-done:
+    enum status status = inputs_data(inputs, job, &spec, pool);
     for (int split = 0; split < SPLITS; split++)
-        source_close(&sources[split]);
+        if (status != STATUS_OK || split == SPLIT_TRAIN || !inputs_spans(job))
+            source_close(&inputs->sources[split]);
     return status;
 }
 
@@ -296,8 +348,10 @@ enum status inputs_open(struct inputs *inputs, const struct job *job, struct com
 }
 
 void inputs_close(struct inputs *inputs) {
-    for (int split = 0; split < SPLITS; split++)
+    for (int split = 0; split < SPLITS; split++) {
         shard_close(&inputs->shards[split]);
+        source_close(&inputs->sources[split]);
+    }
     labels_release(&inputs->labels);
     tokenizer_close(inputs->tokenizer);
     model_config_release(&inputs->config);

@@ -19,8 +19,9 @@ struct inputs {
     struct model_config config; // of the run: the data's labels, the job's dropout
     struct tokenizer *tokenizer;
     struct labels labels;
-    struct shard shards[SPLITS]; // of test n is 0 where there is none to score
-    uint32_t shared_texts; // texts that train and test share
+    struct shard shards[SPLITS];   // of test n is 0 where there is none to score
+    struct source sources[SPLITS]; // question answering: val's and test's stay open: windows name their rows
+    uint32_t shared_texts;         // texts that train and test share
     char data_hash[33], base_hash[33];
 };
 
