@@ -48,6 +48,10 @@ enum status file_pwrite_all(int fd, const void *bytes, size_t size, uint64_t off
 
 // mkdir -p.
 enum status file_make_folders(const char *path);
+// Whether mkdir -p and a file inside could be made, with nothing changed: else what mkdir would say (STATUS_IO).
+enum status file_can_make_folders(const char *path);
+// The nearest folder above `path` (or itself) that is there, malloc'ed; NULL if there is no memory.
+char *file_nearest_folder(const char *path);
 // fsync of a folder.
 enum status file_sync_folder(const char *path);
 // rm -r; a missing path is no error. Symbolic links are removed, not followed.

@@ -44,6 +44,41 @@ enum status file_make_folders(const char *path) {
     return status;
 }
 
+// Cuts the last name off: "a/b" -> "a" -> "."; "/a" -> "/".
+static void path_cut(char *path) {
+    char *slash = strrchr(path, '/');
+    while (slash && slash > path && slash[-1] == '/')
+        slash--;
+    if (!slash)
+        memcpy(path, ".", 2);
+    else
+        slash[slash == path] = '\0';
+}
+
+char *file_nearest_folder(const char *path) {
+    char *name = malloc(strlen(path) + 2);
+    struct stat info;
+    if (!name)
+        return NULL;
+    memcpy(name, path, strlen(path) + 1);
+    while (lstat(name, &info) != 0 && (errno == ENOENT || errno == ENOTDIR) && strcmp(name, ".") != 0 &&
+           strcmp(name, "/") != 0)
+        path_cut(name);
+    return name;
+}
+
+enum status file_can_make_folders(const char *path) {
+    char *nearest = file_nearest_folder(path);
+    enum status status = STATUS_OK;
+    if (!nearest)
+        return status_set(STATUS_SYSTEM, "create folder %s: no memory", path);
+    errno = *path ? ENOTDIR : ENOENT;
+    if (!*path || !file_is_folder(nearest) || access(nearest, W_OK | X_OK) != 0)
+        status = file_error(STATUS_IO, "create folder", path);
+    free(nearest);
+    return status;
+}
+
 enum status file_sync_folder(const char *path) {
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)

@@ -212,3 +212,14 @@ enum status checkpoint_save(struct checkpoint_saved *out, struct comm *comm, con
     free(save.folder);
     return status;
 }
+
+enum status checkpoint_size(uint64_t *bytes, const struct param_table *table, const struct trainer_state *state) {
+    struct store store = {0};
+    uint64_t *offsets = calloc(LAYOUT_GROUPS * table->n + 1, sizeof *offsets);
+    enum status status =
+        offsets ? layout_create(offsets, &store, table, state) : status_set(STATUS_SYSTEM, "checkpoint: no memory");
+    *bytes = store.size;
+    store_release(&store);
+    free(offsets);
+    return status;
+}

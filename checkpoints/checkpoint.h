@@ -83,11 +83,17 @@ struct checkpoint_choice {
     char *path;
     struct checkpoint_skip *skipped;
     size_t n_skipped;
-    char **aside;
+    char **aside; // their new paths; after checkpoint_look the ones they have
     size_t n_aside;
+    bool only_look;
 };
 enum status checkpoint_choose(struct checkpoint_choice *out, const char *dir, const char *resume);
+// The same choice, with nothing set aside and no link changed.
+enum status checkpoint_look(struct checkpoint_choice *out, const char *dir, const char *resume);
 void checkpoint_choice_release(struct checkpoint_choice *choice);
+
+// Bytes of the checkpoint.h5 that checkpoint_save would write.
+enum status checkpoint_size(uint64_t *bytes, const struct param_table *table, const struct trainer_state *state);
 
 // Removes temporary folders that a crash left; names each in the log. Rank 0, at start, under the owner's lock.
 enum status checkpoint_sweep(const char *dir);

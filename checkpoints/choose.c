@@ -87,7 +87,7 @@ static enum status choice_auto(struct checkpoint_choice *choice, const char *dir
     for (; i > 0 && !choice->path; i--)
         TRY(choice_try(choice, dir, steps->at[i - 1]));
     if (choice->path && choice->n_skipped) // `latest` led to one that was passed over
-        return step_link(dir, "latest", steps->at[i]);
+        return choice->only_look ? STATUS_OK : step_link(dir, "latest", steps->at[i]);
     return choice->path || !steps->n ? STATUS_OK : choice_none(choice, dir);
 }
 
@@ -99,7 +99,10 @@ static enum status choice_aside(struct checkpoint_choice *choice, const char *di
     if (!grown)
         return choice_no_memory(dir);
     choice->aside = grown;
-    TRY(step_aside(&aside, dir, step));
+    if (choice->only_look)
+        TRY((aside = step_path(dir, step)) ? STATUS_OK : choice_no_memory(dir));
+    else
+        TRY(step_aside(&aside, dir, step));
     choice->aside[choice->n_aside++] = aside;
     return STATUS_OK;
 }
@@ -119,7 +122,7 @@ static enum status choice_clear(struct checkpoint_choice *choice, const char *di
     for (size_t i = 0; i < steps->n; i++)
         if (steps->at[i] >= first)
             TRY(choice_aside(choice, dir, steps->at[i]));
-    for (size_t i = 0; i < 2; i++)
+    for (size_t i = 0; i < 2 && !choice->only_look; i++)
         if (!choice_link_leads(dir, links[i]))
             TRY(step_unlink(dir, links[i]));
     return STATUS_OK;
@@ -165,7 +168,7 @@ static enum status choice_path(struct checkpoint_choice *choice, const char *dir
     if (!choice->path)
         return choice_no_memory(dir);
     TRY(choice_clear(choice, dir, steps, step + 1));
-    return step_link(dir, "latest", step);
+    return choice->only_look ? STATUS_OK : step_link(dir, "latest", step);
 }
 
 static enum status choice_make(struct checkpoint_choice *choice, const char *dir, const struct steps *steps,
@@ -177,15 +180,24 @@ static enum status choice_make(struct checkpoint_choice *choice, const char *dir
     return choice_path(choice, dir, steps, resume);
 }
 
-enum status checkpoint_choose(struct checkpoint_choice *out, const char *dir, const char *resume) {
+static enum status choose(struct checkpoint_choice *out, const char *dir, const char *resume) {
     struct steps steps;
-    *out = (struct checkpoint_choice){0};
     TRY(steps_list(&steps, dir));
     enum status status = choice_make(out, dir, &steps, resume);
     steps_release(&steps);
     for (size_t i = 0; status != STATUS_OK && i < out->n_skipped; i++)
         log_error("checkpoint: can't be used: %s", out->skipped[i].why);
     return status;
+}
+
+enum status checkpoint_choose(struct checkpoint_choice *out, const char *dir, const char *resume) {
+    *out = (struct checkpoint_choice){0};
+    return choose(out, dir, resume);
+}
+
+enum status checkpoint_look(struct checkpoint_choice *out, const char *dir, const char *resume) {
+    *out = (struct checkpoint_choice){.only_look = true};
+    return choose(out, dir, resume);
 }
 
 // ---- left-overs

@@ -486,6 +486,23 @@ enum status owner_take(struct owner **out, const char *folder) {
     return owner_take_within(out, folder, OWNER_STALE_S);
 }
 
+enum status owner_ask(const char *folder) {
+    struct owner owner = {.path = path_join(folder, OWNER_NAME), .fd = -1};
+    struct owner_other other = {0};
+    bool changed = true;
+    enum status status =
+        owner.path ? owner_record_self(&owner.record) : status_set(STATUS_SYSTEM, "%s: no memory", folder);
+    for (unsigned tries = 0; status == STATUS_OK && changed && tries < OWNER_TRIES && file_exists(owner.path);
+         tries++) {
+        if (owner_other_read(&other, owner.path) == STATUS_OK)
+            status = owner_judge(&changed, &owner, &other, owner.path, OWNER_STALE_S);
+        free(other.bytes);
+        other = (struct owner_other){0};
+    }
+    free(owner.path);
+    return status;
+}
+
 enum status owner_check(const struct owner *owner) {
     if (!atomic_load(&owner->lost))
         return STATUS_OK;

@@ -18,6 +18,9 @@ void owner_release(struct owner *owner); // removes the file; NULL is fine
 // stopped).
 enum status owner_check(const struct owner *owner);
 
+// Whether owner_take would say STATUS_AGAIN now; takes nothing and writes nothing. A missing folder is free.
+enum status owner_ask(const char *folder);
+
 #define OWNER_STALE_S 30.0
 #define OWNER_BEAT_S 5.0
 // owner_take with another limit: tests don't wait half a minute.

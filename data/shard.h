@@ -87,6 +87,7 @@ struct shard_options {
     bool spans;          // squad: windows with answer spans; `labels` has no names then
     uint32_t doc_stride; // spans: context tokens that neighbouring windows share
     enum tokenizer_normalize normalize;
+    const char *spare; // where a shard is made that the cache lacks, which is then left as it is; NULL: in the cache
 };
 
 // Opens and checks a shard in full (magic, version, sizes, offsets in order, hash of the payload). STATUS_DATA if it is

@@ -146,6 +146,12 @@ enum status shard_prepare(struct shard *out, bool *made, const char *cache, enum
     hit = cache_hit(out, wanted.path, wanted.key, source, false);
     if (hit)
         goto done;
+    if (options->spare) {
+        struct shard_options own = *options;
+        own.spare = NULL;
+        status = shard_prepare(out, NULL, options->spare, split, source, labels, tokenizer, &own, pool);
+        goto done;
+    }
     TRY_GOTO(file_make_folders(cache), done);
     TRY_GOTO(lock_take(&lock, wanted.lock, wanted.path), done);
     hit = cache_hit(out, wanted.path, wanted.key, source, true); // by whoever had the lock

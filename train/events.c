@@ -76,7 +76,7 @@ static size_t previous_read(struct events_previous *previous, const char *bytes,
     return whole;
 }
 
-static enum status events_recover(struct events_previous *previous, const char *path) {
+static enum status events_recover(struct events_previous *previous, const char *path, bool cuts) {
     if (!file_exists(path))
         return STATUS_OK;
     char *bytes;
@@ -84,7 +84,7 @@ static enum status events_recover(struct events_previous *previous, const char *
     TRY(file_read(&bytes, &size, path, EVENTS_MAX));
     size_t whole = previous_read(previous, bytes, size);
     free(bytes);
-    if (whole < size && truncate(path, (off_t)whole) != 0)
+    if (cuts && whole < size && truncate(path, (off_t)whole) != 0)
         return status_errno(STATUS_IO, "events: cutting a half line from %s", path);
     return STATUS_OK;
 }
@@ -97,11 +97,19 @@ enum status events_open(struct events *events, struct events_previous *previous,
     events->path = path_join(out, "events.jsonl");
     if (!events->path)
         return status_set(STATUS_SYSTEM, "events: no memory");
-    TRY(events_recover(previous, events->path));
+    TRY(events_recover(previous, events->path, true));
     events->fd = open(events->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     if (events->fd < 0)
         return status_errno(STATUS_IO, "events: opening %s", events->path);
     return STATUS_OK;
+}
+
+enum status events_look(struct events_previous *previous, const char *out) {
+    char *path = path_join(out, "events.jsonl");
+    *previous = (struct events_previous){.ended = "no stop event"};
+    enum status status = path ? events_recover(previous, path, false) : status_set(STATUS_SYSTEM, "events: no memory");
+    free(path);
+    return status;
 }
 
 void events_close(struct events *events) {

@@ -24,6 +24,8 @@ struct events_previous {
 
 // Opens for append; a half line left by a crash is cut. `writes`: false on ranks above 0.
 enum status events_open(struct events *events, struct events_previous *previous, const char *out, bool writes);
+// How the run before ended; nothing is changed.
+enum status events_look(struct events_previous *previous, const char *out);
 void events_close(struct events *events);
 
 // One event: begin, any number of keys, end. Numbers have nine digits.

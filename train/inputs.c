@@ -177,7 +177,8 @@ static enum status inputs_shard(struct inputs *inputs, const struct job *job, en
                                     .truncation = job->data.truncation,
                                     .spans = inputs_spans(job),
                                     .doc_stride = (uint32_t)job->data.doc_stride,
-                                    .normalize = (enum tokenizer_normalize)job->data.normalize};
+                                    .normalize = (enum tokenizer_normalize)job->data.normalize,
+                                    .spare = inputs->spare};
     bool made;
     if (source->n == 0)
         return STATUS_OK; // no test split
@@ -336,7 +337,7 @@ static enum status inputs_read(struct inputs *inputs, const struct job *job, str
 }
 
 enum status inputs_open(struct inputs *inputs, const struct job *job, struct comm *comm, struct pool *pool) {
-    *inputs = (struct inputs){0};
+    *inputs = (struct inputs){.spare = inputs->spare};
     if (!comm)
         return inputs_read(inputs, job, pool);
     enum status status = comm->rank == 0 ? inputs_read(inputs, job, pool) : STATUS_OK;

@@ -70,12 +70,14 @@ static enum status resume_choose(struct trainer *t, struct checkpoint_choice *ch
     *choice = (struct checkpoint_choice){0};
     if (t->comm->rank != 0)
         return STATUS_OK;
-    TRY(checkpoint_sweep(t->job->checkpoints.dir));
-    TRY(checkpoint_choose(choice, t->job->checkpoints.dir, t->job->checkpoints.resume));
+    const struct job *job = t->job;
+    if (!t->look)
+        TRY(checkpoint_sweep(job->checkpoints.dir));
+    TRY((t->look ? checkpoint_look : checkpoint_choose)(choice, job->checkpoints.dir, job->checkpoints.resume));
     for (size_t i = 0; i < choice->n_skipped; i++)
         log_warn("resume: skipped %s: %s", choice->skipped[i].path, choice->skipped[i].why);
     for (size_t i = 0; i < choice->n_aside; i++)
-        log_warn("resume: set aside %s", choice->aside[i]);
+        log_warn("resume: %s %s", t->look ? "would set aside" : "set aside", choice->aside[i]);
     return STATUS_OK;
 }
 
@@ -178,7 +180,7 @@ static enum status resume_best(struct trainer *t) {
         return STATUS_OK;
     if (t->state.best_step == t->state.step) {
         t->saved_step = t->saved_cursor = UINT64_MAX;
-        return save_now(t);
+        return t->look ? STATUS_OK : save_now(t);
     }
     log_warn("resume: the best is found anew from step %llu on", (unsigned long long)t->state.step);
     t->state.best_step = 0;
@@ -199,9 +201,11 @@ enum status resume_open(struct trainer *t) {
         goto done;
     }
     TRY_GOTO(comm_agree(t->comm, resume_load(t, path)), done);
+    t->from = path;
+    path = NULL;
     TRY_GOTO(resume_complete(t), done);
     TRY_GOTO(resume_best(t), done);
-    status = t->comm->rank == 0 && !t->complete ? resume_event(t, path, &choice) : STATUS_OK;
+    status = t->comm->rank == 0 && !t->complete ? resume_event(t, t->from, &choice) : STATUS_OK;
 done:
     checkpoint_choice_release(&choice);
     free(path);

@@ -104,7 +104,7 @@ static enum status setup_weights(struct trainer *t) {
 }
 
 enum status setup_plan(struct trainer *t) {
-    uint32_t parts, train_tokens, max_micro;
+    uint32_t parts, train_tokens;
     const struct shard *train = &t->inputs.shards[SPLIT_TRAIN];
     t->state.seed = t->job->train.seed;
     TRY(setup_parts(t, &parts));
@@ -113,13 +113,13 @@ enum status setup_plan(struct trainer *t) {
     t->state.world = (uint32_t)t->comm->world;
     t->state.batch = t->plan.batch;
     t->state.parts = parts;
-    TRY(micro_plan(t, t->state.steps_total, &train_tokens, &max_micro));
+    TRY(micro_plan(t, t->state.steps_total, &train_tokens, &t->max_micro));
     TRY(setup_batch(t, train_tokens));
     t->part_losses = calloc(t->parts_own, sizeof *t->part_losses);
     if (!t->part_losses)
         return status_set(STATUS_SYSTEM, "trainer: no memory for %u parts", t->parts_own);
     TRY(weights_table(&t->table, &t->inputs.config));
-    return buckets_open(&t->buckets, t->comm, &t->table, t->pool, max_micro);
+    return buckets_open(&t->buckets, t->comm, &t->table, t->pool, t->max_micro);
 }
 
 enum status setup_model(struct trainer *t) {

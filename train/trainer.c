@@ -41,11 +41,20 @@ static enum status open_job_file(const struct job *job) {
     return status;
 }
 
+// Whether the folder could be ours.
+static enum status look_claim(const struct job *job) {
+    TRY(file_can_make_folders(job->out));
+    TRY(owner_ask(job->out));
+    return file_can_make_folders(job->checkpoints.dir);
+}
+
 // The folder is ours from here on.
 static enum status open_claim(struct trainer *t) {
     if (t->comm->rank != 0)
         return STATUS_OK;
     TRY(inputs_look(t->job));
+    if (t->look)
+        return look_claim(t->job);
     TRY(file_make_folders(t->job->out));
     TRY(owner_take(&t->owner, t->job->out));
     return file_make_folders(t->job->checkpoints.dir);
@@ -74,7 +83,30 @@ static enum status open_hardware(struct trainer *t) {
 }
 
 static enum status open_events(struct trainer *t) {
+    if (t->look)
+        return events_look(&t->previous, t->job->out);
     return events_open(&t->events, &t->previous, t->job->out, t->comm->rank == 0);
+}
+
+// Without a trace where a run would have made token shards: what is mapped stays when the folder goes.
+static enum status look_inputs(struct trainer *t) {
+    const char *root = getenv("TMPDIR");
+    char *spare = text_format("%s/finetuned-look-XXXXXX", root && *root ? root : "/tmp");
+    bool made = spare && mkdtemp(spare);
+    enum status status = made ? STATUS_OK : status_errno(STATUS_IO, "a temporary folder %s", spare ? spare : "");
+    status = comm_agree(t->comm, status);
+    t->inputs.spare = spare;
+    if (status == STATUS_OK)
+        status = inputs_open(&t->inputs, t->job, t->comm, t->pool);
+    t->inputs.spare = NULL;
+    if (made)
+        file_remove(spare);
+    free(spare);
+    return status;
+}
+
+static enum status open_inputs(struct trainer *t) {
+    return t->look ? look_inputs(t) : inputs_open(&t->inputs, t->job, t->comm, t->pool);
 }
 
 static enum status start_event(struct trainer *t) {
@@ -110,27 +142,29 @@ bool trainer_ended(const struct trainer *t) {
 }
 
 static enum status open_ready(struct trainer *t) {
-    if (t->comm->rank == 0)
+    if (t->comm->rank == 0 && !t->look)
         TRY(open_job_file(t->job));
     t->started = trainer_clock();
     t->meter.since = t->started;
     t->weights_step = t->state.step;
     t->weights_epoch = t->state.epoch;
-    t->peak_flops = progress_peak(t);
     t->end = trainer_ended(t) ? TRAINER_FINISHED : TRAINER_RUNNING;
+    if (t->look)
+        return STATUS_OK;
+    t->peak_flops = progress_peak(t);
     if (t->complete)
         log_info("%s is already complete at step %llu: only what is missing is made", t->job->out,
                  (unsigned long long)t->state.step);
     return t->complete ? STATUS_OK : start_event(t);
 }
 
-enum status trainer_open(struct trainer *t, const struct job *job, struct comm *comm) {
-    *t = (struct trainer){.job = job, .comm = comm, .events.fd = -1, .state.format = CHECKPOINT_FORMAT};
+static enum status trainer_phases(struct trainer *t, const struct job *job, struct comm *comm, bool look) {
+    *t = (struct trainer){.job = job, .comm = comm, .look = look, .events.fd = -1, .state.format = CHECKPOINT_FORMAT};
     t->checkpoints = (struct checkpoint_dir){job->checkpoints.dir, (uint32_t)job->checkpoints.keep};
     TRY(stop_install());
     TRY(comm_agree(comm, open_hardware(t)));
     TRY(comm_agree(comm, open_claim(t)));
-    TRY(inputs_open(&t->inputs, job, comm, t->pool));
+    TRY(open_inputs(t));
     TRY(comm_agree(comm, setup_plan(t)));
     TRY(comm_agree(comm, setup_model(t)));
     TRY(comm_agree(comm, open_events(t)));
@@ -138,7 +172,16 @@ enum status trainer_open(struct trainer *t, const struct job *job, struct comm *
     return comm_agree(comm, open_ready(t));
 }
 
+enum status trainer_open(struct trainer *t, const struct job *job, struct comm *comm) {
+    return trainer_phases(t, job, comm, false);
+}
+
+enum status trainer_look(struct trainer *t, const struct job *job, struct comm *comm) {
+    return trainer_phases(t, job, comm, true);
+}
+
 void trainer_close(struct trainer *t) {
+    free(t->from);
     optimizer_close(t->optimizer);
     buckets_close(t->buckets);
     pass_close(t->pass);

@@ -35,6 +35,7 @@ struct meter {
 struct trainer {
     const struct job *job;
     struct comm *comm;
+    bool look;           // nothing is written: what a run would do is asked (trainer_look)
     struct owner *owner; // rank 0
     struct events events;
     struct events_previous previous;
@@ -52,6 +53,7 @@ struct trainer {
     struct optimizer *optimizer;
     uint32_t batch_tokens, batch_examples; // room in `batch` and `pass`
     uint32_t parts_own;                    // G / world
+    uint32_t max_micro;                    // micro-batches of a step, at most
     double *part_losses;                   // (G) this rank's part sums
 
     struct trainer_state state;
@@ -65,6 +67,7 @@ struct trainer {
     double peak_flops;                     // a second, all ranks' threads, of the register-only loop
     double peak_scratch[POOL_THREADS_MAX]; // FLOPs of each thread's loop
     enum trainer_end end;
+    char *from;                        // the checkpoint it went on from; NULL: a fresh start
     bool best_lost;                    // the best checkpoint could not be used at the start
     bool complete;                     // it had ended before this start, with its last event written
     int stop_signal;                   // agreed by all ranks
@@ -74,6 +77,9 @@ struct trainer {
 // Opens all of it up to "everything is ready": inputs, plan, model, resume. All ranks return the same status.
 // STATUS_USAGE, STATUS_DATA …: nothing has been trained. `complete` is set if the run had ended before.
 enum status trainer_open(struct trainer *trainer, const struct job *job, struct comm *comm);
+// The same phases with nothing written: the folder is not taken, checkpoints are not tidied, missing token shards go to
+// a temporary folder. What run would refuse is refused in the same words.
+enum status trainer_look(struct trainer *trainer, const struct job *job, struct comm *comm);
 void trainer_close(struct trainer *trainer);
 
 // Trains to the end or to a stop; evaluates and saves on the way. STATUS_AGAIN: stopped with a checkpoint; STATUS_DATA:

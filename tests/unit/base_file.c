@@ -345,6 +345,31 @@ static void test_folders(void **state) {
     assert_false(file_is_folder(target));
 }
 
+// What mkdir would say, without a folder more.
+static void test_can_make(void **state) {
+    (void)state;
+    char *deep = path_join(folder, "a//b/c/"), *nearest = file_nearest_folder(deep), *link = path_join(folder, "link");
+    assert_string_equal(nearest, folder);
+    assert_ok(file_can_make_folders(deep));
+    assert_ok(file_can_make_folders("here/and/there"));
+    assert_ok(file_can_make_folders(folder));
+    assert_names(folder, "");
+    assert_status(file_can_make_folders(""), STATUS_IO);
+    assert_ok(file_replace(target, "x", 1));
+    char *under = path_join(target, "sub");
+    assert_status(file_can_make_folders(under), STATUS_IO);
+    assert_non_null(strstr(status_message(), "Not a directory"));
+    assert_status(file_can_make_folders(target), STATUS_IO);
+    assert_int_equal(symlink("nowhere", link), 0); // mkdir does not make what it would lead to
+    assert_status(file_can_make_folders(link), STATUS_IO);
+    if (geteuid() != 0) {
+        assert_int_equal(chmod(folder, 0555), 0);
+        assert_status(file_can_make_folders(deep), STATUS_IO);
+        assert_int_equal(chmod(folder, 0755), 0);
+    }
+    free(under), free(link), free(nearest), free(deep);
+}
+
 // A link is removed, what it points to stays.
 static void test_remove(void **state) {
     (void)state;
@@ -453,6 +478,7 @@ int main(void) {
         FILE_TEST(test_write_all),
         FILE_TEST(test_targets),
         FILE_TEST(test_folders),
+        FILE_TEST(test_can_make),
         FILE_TEST(test_remove),
         FILE_TEST(test_link),
         FILE_TEST(test_list),

@@ -203,6 +203,46 @@ static void a_path_elsewhere(void **context) {
     free(other);
 }
 
+// The same choice, and the folder as it was.
+static void only_looked(void **context) {
+    struct fixture *fixture = *context;
+    struct checkpoint_choice choice;
+    save_steps(fixture);
+    damage(fixture, "step-00000400");
+    assert_ok(checkpoint_look(&choice, fixture->dir.path, "auto"));
+    assert_string_equal(choice.path, in_dir(fixture, "step-00000300"));
+    assert_int_equal(choice.n_skipped, 1);
+    checkpoint_choice_release(&choice);
+    assert_ok(checkpoint_look(&choice, fixture->dir.path, in_dir(fixture, "step-00000200")));
+    assert_string_equal(choice.path, in_dir(fixture, "step-00000200"));
+    assert_int_equal(choice.n_aside, 2);
+    assert_string_equal(choice.aside[1], in_dir(fixture, "step-00000400"));
+    checkpoint_choice_release(&choice);
+    assert_ok(checkpoint_look(&choice, fixture->dir.path, "never"));
+    assert_null(choice.path);
+    assert_int_equal(choice.n_aside, 4);
+    checkpoint_choice_release(&choice);
+    for (uint64_t step = 100; step <= 400; step += 100) {
+        char name[32];
+        snprintf(name, sizeof name, "step-%08d", (int)step);
+        assert_true(file_is_folder(in_dir(fixture, name)));
+    }
+    link_is(fixture, "latest", "step-00000400");
+    link_is(fixture, "best", "step-00000300");
+}
+
+static void size(void **context) {
+    struct fixture *fixture = *context;
+    struct trainer_state state = sample_state(100);
+    struct checkpoint_saved saved;
+    uint64_t bytes;
+    assert_ok(checkpoint_size(&bytes, &fixture->sample.table, &state));
+    assert_ok(
+        checkpoint_save(&saved, fixture->comm, &fixture->dir, &fixture->sample.table, &fixture->sample.arenas, &state));
+    assert_int_equal(bytes, saved.bytes);
+    free(saved.path);
+}
+
 static void a_bad_path(void **context) {
     struct fixture *fixture = *context;
     struct checkpoint_choice choice;
@@ -245,6 +285,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(an_older_path, setup, teardown),
         cmocka_unit_test_setup_teardown(a_path_elsewhere, setup, teardown),
         cmocka_unit_test_setup_teardown(a_bad_path, setup, teardown),
+        cmocka_unit_test_setup_teardown(only_looked, setup, teardown),
+        cmocka_unit_test_setup_teardown(size, setup, teardown),
         cmocka_unit_test_setup_teardown(sweep, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -105,6 +105,25 @@ static void take_and_release(void **context) {
     owner_release(owner);
 }
 
+// Asking takes nothing: it says what taking would say.
+static void asked(void **context) {
+    (void)context;
+    struct owner *owner;
+    char *missing = path_join(folder, "not/there");
+    assert_ok(owner_ask(missing));
+    assert_ok(owner_ask(folder));
+    names_are(0);
+    assert_ok(owner_take(&owner, folder));
+    assert_status(owner_ask(folder), STATUS_AGAIN);
+    message_holds("is in use by pid ");
+    names_are(1);
+    owner_release(owner);
+    put("half a li");
+    assert_ok(owner_ask(folder)); // the rest of a crash
+    names_are(1);
+    free(missing);
+}
+
 static void no_folder(void **context) {
     (void)context;
     struct owner *owner;
@@ -360,6 +379,7 @@ static void heartbeat_and_loss(void **context) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(take_and_release, setup, teardown),
+        cmocka_unit_test_setup_teardown(asked, setup, teardown),
         cmocka_unit_test_setup_teardown(no_folder, setup, teardown),
         cmocka_unit_test_setup_teardown(one_of_many, setup, teardown),
         cmocka_unit_test_setup_teardown(one_of_many_over_the_dead, setup, teardown),

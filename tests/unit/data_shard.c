@@ -132,6 +132,34 @@ static size_t shards_in(const char *cache) {
     return n;
 }
 
+// What the cache lacks is made in the spare folder, and the cache stays as it is; what it has is taken from it.
+static void test_spare(void **state) {
+    (void)state;
+    struct world world;
+    struct shard shard;
+    bool made;
+    world_open(&world, 50);
+    char *spare = support_folder();
+    world.options.spare = spare;
+    assert_ok(prepare(&world, &shard, &made));
+    assert_true(made);
+    shard_check(&world, &shard);
+    assert_int_equal(shards_in(world.cache), 0);
+    assert_int_equal(shards_in(spare), 1);
+    assert_ok(file_remove(spare));
+    shard_check(&world, &shard); // what is mapped stays
+    shard_close(&shard);
+    world.options.spare = NULL;
+    assert_ok(prepare(&world, &shard, NULL));
+    shard_close(&shard);
+    world.options.spare = "/nowhere/at/all";
+    assert_ok(prepare(&world, &shard, &made));
+    assert_false(made);
+    shard_close(&shard);
+    free(spare);
+    world_close(&world);
+}
+
 // Whatever changes, another shard is made; back again, the old one is found.
 static void test_rebuilt(void **state) {
     (void)state;
@@ -490,9 +518,9 @@ static void test_real(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reuse),     cmocka_unit_test(test_rebuilt),   cmocka_unit_test(test_truncation),
-        cmocka_unit_test(test_report),    cmocka_unit_test(test_damage),    cmocka_unit_test(test_broken_file),
-        cmocka_unit_test(test_processes), cmocka_unit_test(test_left_lock), cmocka_unit_test(test_disk_full),
-        cmocka_unit_test(test_read_only), cmocka_unit_test(test_real)};
+        cmocka_unit_test(test_reuse),       cmocka_unit_test(test_spare),     cmocka_unit_test(test_rebuilt),
+        cmocka_unit_test(test_truncation),  cmocka_unit_test(test_report),    cmocka_unit_test(test_damage),
+        cmocka_unit_test(test_broken_file), cmocka_unit_test(test_processes), cmocka_unit_test(test_left_lock),
+        cmocka_unit_test(test_disk_full),   cmocka_unit_test(test_read_only), cmocka_unit_test(test_real)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
