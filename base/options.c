@@ -152,7 +152,7 @@ const struct option options[] = {
          .help = "auto: go on from the newest good checkpoint"),
 
     {.key = "export.to", .type = OPTION_SET, AT(export.to), .fallback = "[hf]", .names = exporters,
-     .later = "sagemaker onnx neuron graviton", .help = "what is made from the best model when training ends"},
+     .later = "onnx neuron graviton", .help = "what is made from the best model when training ends"},
     {.key = "export.dtype", .type = OPTION_CHOICE, AT(export.dtype), .fallback = "fp32", .names = precisions, .least = JOB_BF16,
      .help = "of safetensors"},
     TEXT("export.s3", export.s3, "none", .flags = OPTION_NONE | OPTION_S3, .later = "*", .range = "none, or s3://bucket/prefix",

@@ -82,3 +82,13 @@ function(finetuned_program name folder)
   target_link_libraries(${name} PRIVATE finetuned_${folder} -Wl,--as-needed)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
 endfunction()
+
+# finetuned_embed(FOLDER FILE NAME): the bytes of FILE inside FOLDER's library, as `NAME` and `NAME_size`.
+function(finetuned_embed folder file name)
+  set(source ${CMAKE_BINARY_DIR}/embedded/${name}.c)
+  add_custom_command(OUTPUT ${source}
+    COMMAND ${CMAKE_COMMAND} -DFROM=${CMAKE_SOURCE_DIR}/${file} -DTO=${source} -DNAME=${name} -P ${CMAKE_SOURCE_DIR}/cmake/embed.cmake
+    DEPENDS ${CMAKE_SOURCE_DIR}/${file} ${CMAKE_SOURCE_DIR}/cmake/embed.cmake
+    VERBATIM)
+  target_sources(finetuned_${folder} PRIVATE ${source})
+endfunction()

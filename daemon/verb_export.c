@@ -13,13 +13,16 @@ struct export_flags {
     int dtype;
 };
 
-static enum status export_check_out(const char *out) {
+// A directory is replaced as a whole, so a folder with other things in it is left alone. An archive is put beside them.
+static enum status export_check_out(const char *out, bool directory) {
     char **names;
     size_t n;
     if (!file_exists(out) && !file_is_folder(out))
         return STATUS_OK;
     if (!file_is_folder(out))
         return status_set(STATUS_USAGE, "export: --out %s is a file", out);
+    if (!directory)
+        return STATUS_OK;
     TRY(file_list(&names, &n, out));
     file_list_free(names, n);
     if (n && !model_is(out))
@@ -29,22 +32,30 @@ static enum status export_check_out(const char *out) {
 }
 
 static enum status export_kind(const char *kind) {
-    static const char *const later[] = {"sagemaker", "onnx", "neuron", "graviton"};
+    static const char *const later[] = {"onnx", "neuron", "graviton"};
     if (export_find(kind))
         return STATUS_OK;
     for (size_t i = 0; i < sizeof later / sizeof *later; i++)
         if (strcmp(kind, later[i]) == 0)
-            return status_set(STATUS_USAGE, "export: --to %s is not in this version yet (hf is)", kind);
-    return status_set(STATUS_USAGE, "export: --to is '%s', must be one of: hf", kind);
+            return status_set(STATUS_USAGE, "export: --to %s is not in this version yet (hf and sagemaker are)", kind);
+    return status_set(STATUS_USAGE, "export: --to is '%s', must be one of: hf, sagemaker", kind);
 }
 
-static enum status export_run(const struct export_flags *f) {
+// hf is the directory itself, other kinds are files in --out.
+static enum status export_make(struct export_result *out, const struct export_model *what, const struct export_flags *f,
+                               struct pool *pool) {
+    const struct exporter *exporter = export_find(f->to);
+    return exporter->job == JOB_EXPORT_HF ? export_hf_directory(out, what, f->out, pool)
+                                          : export_run(out, exporter, what, f->out, pool);
+}
+
+static enum status export_flags_run(const struct export_flags *f) {
     struct model model = {0};
     struct pool *pool = NULL;
     struct export_result result = {0};
     enum status status;
     TRY(export_kind(f->to));
-    TRY(export_check_out(f->out));
+    TRY(export_check_out(f->out, export_find(f->to)->job == JOB_EXPORT_HF));
     TRY_GOTO(subject_open(&model, f->from, f->job), done);
     TRY_GOTO(pool_open(&pool, 0), done);
     struct export_model what = {.config = &model.config,
@@ -54,7 +65,7 @@ static enum status export_run(const struct export_flags *f) {
                                 .settings = model.settings,
                                 .bf16 = f->dtype == 1,
                                 .name = "model"};
-    TRY_GOTO(export_hf_directory(&result, &what, f->out, pool), done);
+    TRY_GOTO(export_make(&result, &what, f, pool), done);
     printf("%s\nbytes %llu  sha256 %s\n%s\n", result.path, (unsigned long long)result.bytes, result.sha256,
            result.check);
 done:
@@ -68,9 +79,12 @@ static struct export_flags given;
 static const char *const dtypes[] = {"fp32", "bf16", NULL};
 static const struct flag flags[] = {
     {"--from", FLAG_STRING, &given.from, "PATH", "model directory or checkpoint", NULL, true},
-    {"--to", FLAG_STRING, &given.to, "KIND", "hf: a Hugging Face directory", NULL, true},
-    {"--out", FLAG_STRING, &given.out, "DIR", "where it goes; an earlier export there is replaced as a whole", NULL,
+    {"--to", FLAG_STRING, &given.to, "KIND",
+     "hf: a Hugging Face directory; sagemaker: model-sagemaker.tar.gz, for SageMaker's Hugging Face container", NULL,
      true},
+    {"--out", FLAG_STRING, &given.out, "DIR",
+     "hf: the directory, an earlier export there is replaced as a whole; else the folder that the archive is put into",
+     NULL, true},
     {"--dtype", FLAG_CHOICE, &given.dtype, "TYPE", "of model.safetensors: fp32 (default) or bf16", dtypes, false},
     {"--job", FLAG_STRING, &given.job, "FILE", "a checkpoint's job.yaml, where it is not beside it", NULL, false},
     FLAGS_END,
@@ -87,5 +101,5 @@ int verb_export(int argc, char **argv) {
     size_t words;
     bool helped;
     enum status status = flags_parse(&verb_export_flags, argc, argv, argv, &words, &helped);
-    return helped ? 0 : verb_exit(status == STATUS_OK ? export_run(&given) : status);
+    return helped ? 0 : verb_exit(status == STATUS_OK ? export_flags_run(&given) : status);
 }

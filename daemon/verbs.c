@@ -13,7 +13,7 @@ const struct verb verbs[] = {
     {VERB(score), "the official TweetEval numbers of prediction files"},
     {VERB(predict), "a JSON line with label and scores for each text"},
     {VERB(tokenize), "a JSON line with ids, tokens and byte offsets for each text"},
-    {VERB(export), "a model directory or checkpoint to an artifact (hf)"},
+    {VERB(export), "a model directory or checkpoint to an artifact (hf, sagemaker)"},
     {VERB(inspect), "what a checkpoint, shard or model holds, and whether it is intact"},
     {VERB(bench), "measures this host: gemm, step, tokenize, io"},
     {VERB(config), "every option with value, default, range and help"},

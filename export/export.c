@@ -2,51 +2,25 @@
 #include "export/export.h"
 
 #include "base/file.h"
-#include "base/hash.h"
 #include "base/text.h"
 
-#include <sys/stat.h>
+#include <stdlib.h>
+#include <string.h>
 
 void export_result_release(struct export_result *result) {
     free(result->path);
     *result = (struct export_result){0};
 }
 
-// The directory in a temporary place, and its archive <folder>/<name>-hf.tar.gz.
-static enum status export_hf(struct export_result *out, const struct export_model *model, const char *folder,
+static enum status export_hf(struct export_result *out, const struct export_model *model, const char *path,
                              struct pool *pool) {
-    struct export_result directory = {0};
-    enum status status = STATUS_SYSTEM;
-    char *staged = text_format("%s/.tmp-%s-hf", folder, model->name);
-    char *path = text_format("%s/%s-hf.tar.gz", folder, model->name);
-    struct stat info;
-    if (!staged || !path) {
-        status_set(STATUS_SYSTEM, "export: no memory");
-        goto done;
-    }
-    TRY_GOTO(file_make_folders(folder), done);
-    TRY_GOTO(export_hf_directory(&directory, model, staged, pool), done);
-    TRY_GOTO(archive_write(path, staged, ""), done);
-    TRY_GOTO(hash_sha256_file(out->sha256, path), done);
-    if (stat(path, &info) != 0)
-        status = status_errno(STATUS_IO, "export: %s", path);
-    else
-        out->bytes = (uint64_t)info.st_size;
-    memcpy(out->check, directory.check, sizeof out->check);
-    out->path = path;
-    path = NULL;
-done:
-    if (staged)
-        file_remove(staged);
-    export_result_release(&directory);
-    free(staged);
-    free(path);
-    return status;
+    return export_archive(out, model, path, NULL, pool);
 }
 
 const struct exporter exporters[] = {
-    {"hf", export_hf},
-    {NULL, NULL},
+    {JOB_EXPORT_HF, "hf", "-hf.tar.gz", export_hf},
+    {JOB_EXPORT_SAGEMAKER, "sagemaker", "-sagemaker.tar.gz", export_sagemaker},
+    {.kind = NULL},
 };
 
 const struct exporter *export_find(const char *kind) {
@@ -54,4 +28,20 @@ const struct exporter *export_find(const char *kind) {
         if (strcmp(e->kind, kind) == 0)
             return e;
     return NULL;
+}
+
+char *export_path(const struct exporter *exporter, const char *folder, const char *name) {
+    char *file = text_format("%s%s", name, exporter->ending), *path = file ? path_join(folder, file) : NULL;
+    free(file);
+    return path;
+}
+
+enum status export_run(struct export_result *out, const struct exporter *exporter, const struct export_model *model,
+                       const char *folder, struct pool *pool) {
+    char *path = export_path(exporter, folder, model->name);
+    enum status status = path ? file_make_folders(folder) : status_set(STATUS_SYSTEM, "export: no memory");
+    if (status == STATUS_OK)
+        status = exporter->run(out, model, path, pool);
+    free(path);
+    return status;
 }

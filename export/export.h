@@ -4,6 +4,7 @@
 #ifndef FINETUNED_EXPORT_EXPORT_H
 #define FINETUNED_EXPORT_EXPORT_H
 
+#include "base/job.h"
 #include "base/param.h"
 #include "base/pool.h"
 #include "base/status.h"
@@ -21,7 +22,7 @@ struct export_model {
     const struct tokenizer *tokenizer;
     struct model_settings settings;
     bool bf16;        // dtype of safetensors
-    const char *name; // the job's: names archives
+    const char *name; // the job's: names artifacts
 };
 
 struct export_result {
@@ -33,20 +34,34 @@ struct export_result {
 void export_result_release(struct export_result *result);
 
 struct exporter {
+    enum job_export job; // its place in export.to
     const char *kind;
-    // `out`: the folder (hf directory) or the folder in which the artifact is put.
-    enum status (*run)(struct export_result *out, const struct export_model *model, const char *folder,
+    const char *ending; // of the artifact's name
+    // Makes the artifact `path`, whole or not at all; its folder is there.
+    enum status (*run)(struct export_result *out, const struct export_model *model, const char *path,
                        struct pool *pool);
 };
-extern const struct exporter exporters[]; // ends with kind NULL
+extern const struct exporter exporters[]; // ends with kind NULL; at most JOB_EXPORTS rows
 const struct exporter *export_find(const char *kind);
+// <folder>/<name><ending>; malloc'ed, NULL if there is no memory.
+char *export_path(const struct exporter *exporter, const char *folder, const char *name);
+// Runs the exporter into `folder`, which is made if it is missing.
+enum status export_run(struct export_result *out, const struct exporter *exporter, const struct export_model *model,
+                       const char *folder, struct pool *pool);
 
 // hf.c: the Hugging Face directory itself at `folder` (replaced as a whole by one rename), checked against the weights
 // in memory.
 enum status export_hf_directory(struct export_result *out, const struct export_model *model, const char *folder,
                                 struct pool *pool);
-// archive.c: a tar.gz of a folder's files (sorted, no times, owners or modes of this host): same input, same bytes.
-enum status archive_write(const char *path, const char *folder, const char *prefix);
+// archive.c: a tar.gz of a folder's files, those of its folders too (sorted, no times, owners or modes of this host):
+// same input, same bytes.
+enum status archive_write(const char *path, const char *folder);
+// archive.c: the archive `path` of the Hugging Face directory and what `add` (NULL: nothing) puts beside its files.
+enum status export_archive(struct export_result *out, const struct export_model *model, const char *path,
+                           enum status (*add)(const char *staged), struct pool *pool);
+// sagemaker.c: an archive for SageMaker's Hugging Face inference container.
+enum status export_sagemaker(struct export_result *out, const struct export_model *model, const char *path,
+                             struct pool *pool);
 // check.c: opens the directory and compares its logits on fixed texts with those of the weights in memory.
 enum status export_check(char *note, size_t size, const struct export_model *model, const char *folder,
                          struct pool *pool);

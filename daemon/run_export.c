@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/run_export.h"
+
+#include "base/file.h"
+#include "export/export.h"
+
+static struct export_model run_export_model(const struct trainer *t) {
+    return (struct export_model){.config = &t->inputs.config,
+                                 .table = &t->table,
+                                 .weights = t->arenas.weights,
+                                 .tokenizer = t->inputs.tokenizer,
+                                 .settings = inputs_settings(t->job),
+                                 .bf16 = t->job->export.dtype == JOB_BF16,
+                                 .name = t->job->job};
+}
+
+static enum status run_export_event(struct trainer *t, const char *kind, const struct export_result *r) {
+    log_info("export: %s: %s (%.1f MiB; %s)", kind, r->path, (double)r->bytes / 1048576, r->check);
+    event_begin(&t->events, "export");
+    event_string(&t->events, "kind", kind);
+    event_string(&t->events, "path", r->path);
+    event_integer(&t->events, "bytes", (int64_t)r->bytes);
+    event_string(&t->events, "sha256", r->sha256);
+    event_string(&t->events, "check", r->check);
+    return event_end(&t->events);
+}
+
+// <out>/model, always.
+static enum status run_export_directory(struct trainer *t, const struct export_model *model) {
+    struct export_result result = {0};
+    char *folder = path_join(t->job->out, "model");
+    enum status status =
+        folder ? export_hf_directory(&result, model, folder, t->pool) : status_set(STATUS_SYSTEM, "export: no memory");
+    if (status == STATUS_OK)
+        status = run_export_event(t, "model", &result);
+    export_result_release(&result);
+    free(folder);
+    return status;
+}
+
+// One kind of export.to into <out>/artifacts.
+static enum status run_export_kind(struct trainer *t, const struct export_model *model,
+                                   const struct exporter *exporter) {
+    struct export_result result = {0};
+    char *folder = path_join(t->job->out, "artifacts");
+    enum status status =
+        folder ? export_run(&result, exporter, model, folder, t->pool) : status_set(STATUS_SYSTEM, "export: no memory");
+    if (status == STATUS_OK)
+        status = run_export_event(t, exporter->kind, &result);
+    export_result_release(&result);
+    free(folder);
+    return status;
+}
+
+enum status run_export(struct trainer *t, uint32_t make) {
+    struct export_model model = run_export_model(t);
+    enum status status = STATUS_OK;
+    if (t->comm->rank != 0)
+        return STATUS_OK;
+    if (make & RUN_MAKES_MODEL)
+        status = run_export_directory(t, &model);
+    for (unsigned i = 0; exporters[i].kind && status == STATUS_OK; i++)
+        if (make & (RUN_MAKES_KIND << i))
+            status = run_export_kind(t, &model, &exporters[i]);
+    return status;
+}
+
+static bool run_has(const struct trainer *t, const char *name) {
+    char *path = path_join(t->job->out, name);
+    bool has = path && file_exists(path);
+    free(path);
+    return has;
+}
+
+static bool run_has_artifact(const struct trainer *t, const struct exporter *exporter) {
+    char *folder = path_join(t->job->out, "artifacts");
+    char *path = folder ? export_path(exporter, folder, t->job->job) : NULL;
+    bool has = path && file_exists(path);
+    free(path);
+    free(folder);
+    return has;
+}
+
+// Whether <out>/model is whole: it opens.
+static bool run_has_model(const char *folder) {
+    struct model model;
+    bool whole = model_is(folder) && model_open(&model, folder) == STATUS_OK;
+    if (whole)
+        model_close(&model);
+    return whole;
+}
+
+// Whether <out>/model was written in another dtype than the job wants now.
+static bool run_other_dtype(const struct trainer *t, const char *folder) {
+    struct model_config config = {0};
+    bool other = model_is(folder) && model_config_read(&config, folder) == STATUS_OK &&
+                 config.stored_bf16 != (t->job->export.dtype == JOB_BF16);
+    model_config_release(&config);
+    return other;
+}
+
+static uint32_t run_look(const struct trainer *t) {
+    char *folder = path_join(t->job->out, "model");
+    bool all = !t->complete || !folder, other = !all && run_other_dtype(t, folder);
+    uint32_t make = 0;
+    make |= all || !run_has(t, "report.json") || !run_has(t, "report.md") ? RUN_MAKES_REPORT : 0;
+    make |= all || other || !run_has_model(folder) ? RUN_MAKES_MODEL : 0;
+    for (unsigned i = 0; exporters[i].kind; i++)
+        if (t->job->export.to[exporters[i].job] && (all || other || !run_has_artifact(t, &exporters[i])))
+            make |= RUN_MAKES_KIND << i;
+    free(folder);
+    return make;
+}
+
+enum status run_missing(uint32_t *make, struct trainer *t) {
+    *make = t->comm->rank == 0 ? run_look(t) : 0;
+    return comm_flags(t->comm, make);
+}

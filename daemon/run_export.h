@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a run makes when training has ended: its report, <out>/model, and an artifact for each kind of export.to.
+#ifndef FINETUNED_DAEMON_RUN_EXPORT_H
+#define FINETUNED_DAEMON_RUN_EXPORT_H
+
+#include "train/trainer.h"
+
+// A set: the report, the model directory, and RUN_MAKES_KIND << i for row i of exporters[].
+enum { RUN_MAKES_REPORT = 1, RUN_MAKES_MODEL = 2, RUN_MAKES_KIND = 4 };
+
+// Everything; of a run that was complete before, only what is missing. Collective: rank 0 looks, all get its answer.
+enum status run_missing(uint32_t *make, struct trainer *trainer);
+
+// Makes the model directory and the artifacts of the set from the weights in memory. Rank 0 works.
+enum status run_export(struct trainer *trainer, uint32_t make);
+
+#endif
