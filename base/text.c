@@ -57,6 +57,15 @@ void text_puts(struct text *text, const char *string) {
     text_add(text, string, strlen(string));
 }
 
+void text_unsigned(struct text *text, uint64_t value) {
+    char digits[20]; // of 2^64
+    size_t at = sizeof digits;
+    do
+        digits[--at] = (char)('0' + value % 10);
+    while (value /= 10);
+    text_add(text, digits + at, sizeof digits - at);
+}
+
 void text_printf(struct text *text, const char *format, ...) {
     va_list args;
     va_start(args, format);
@@ -126,6 +135,11 @@ size_t utf8_check(const char *bytes, size_t size) {
     const char *at = bytes, *end = bytes + size;
     while (at < end) {
         uint32_t code;
+        uint64_t eight;
+        if (end - at >= 8 && (memcpy(&eight, at, 8), !(eight & UINT64_C(0x8080808080808080)))) { // ASCII alone
+            at += 8;
+            continue;
+        }
         unsigned length = utf8_decode(at, end, &code);
         if (length == 0)
             break;

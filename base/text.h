@@ -22,6 +22,7 @@ void text_release(struct text *text);
 void text_clear(struct text *text);
 void text_add(struct text *text, const void *bytes, size_t size);
 void text_puts(struct text *text, const char *string);
+void text_unsigned(struct text *text, uint64_t value); // in decimal; many times as fast as text_printf
 void text_printf(struct text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 // The string ("" if empty), or NULL if it failed. Borrowed.

@@ -17,32 +17,39 @@ struct tokenize_flags {
     bool jsonl;
 };
 
-static enum status tokenize_print(const struct tokenizer *tokenizer, const struct encoding *e) {
-    struct text text = {0};
-    text_puts(&text, "{\"ids\": [");
-    for (uint32_t i = 0; i < e->n; i++)
-        text_printf(&text, i ? ", %d" : "%d", e->ids[i]);
-    text_puts(&text, "], \"tokens\": [");
-    for (uint32_t i = 0; i < e->n; i++) {
-        const char *token = tokenizer_token(tokenizer, e->ids[i]);
-        text_puts(&text, i ? ", " : "");
-        json_string_add(&text, token ? token : "");
-    }
-    text_puts(&text, "], \"offsets\": [");
-    for (uint32_t i = 0; i < e->n; i++)
-        text_printf(&text, "%s[%u, %u]", i ? ", " : "", e->begin[i], e->end[i]);
-    text_puts(&text, "]}");
-    bool written = text_string(&text) && puts(text_string(&text)) >= 0;
-    text_release(&text);
-    return written ? STATUS_OK : status_errno(STATUS_IO, "writing standard output");
-}
-
 struct tokenize_state {
     const struct tokenizer *tokenizer;
     struct encoding encoding;
     struct tokenizer_options options;
     const char *pair; // of every text
+    struct text line;
 };
+
+static enum status tokenize_print(struct tokenize_state *s) {
+    struct text *line = &s->line;
+    const struct encoding *e = &s->encoding;
+    text_clear(line);
+    for (uint32_t i = 0; i < e->n; i++) {
+        text_puts(line, i ? ", " : "{\"ids\": [");
+        text_unsigned(line, (uint32_t)e->ids[i]);
+    }
+    for (uint32_t i = 0; i < e->n; i++) {
+        const char *token = tokenizer_token(s->tokenizer, e->ids[i]);
+        text_puts(line, i ? ", " : "], \"tokens\": [");
+        json_string_add(line, token ? token : "");
+    }
+    for (uint32_t i = 0; i < e->n; i++) {
+        text_puts(line, i ? "], [" : "], \"offsets\": [[");
+        text_unsigned(line, e->begin[i]);
+        text_puts(line, ", ");
+        text_unsigned(line, e->end[i]);
+    }
+    text_puts(line, "]]}\n"); // (a text has its special tokens at least)
+    if (!text_string(line))
+        return status_set(STATUS_SYSTEM, "tokenize: no memory for a line");
+    return fwrite(line->at, 1, line->size, stdout) == line->size ? STATUS_OK
+                                                                 : status_errno(STATUS_IO, "writing standard output");
+}
 
 // A line {"text": …, "pair": …}; NUL may occur.
 static enum status tokenize_jsonl(struct tokenize_state *s, const char *line, size_t size, const struct lines *lines) {
@@ -75,7 +82,7 @@ static enum status tokenize_all(struct tokenize_state *s, struct lines *lines, b
         else
             TRY(tokenizer_encode(s->tokenizer, &s->encoding, line, size, s->pair, s->pair ? strlen(s->pair) : 0,
                                  &s->options));
-        TRY(tokenize_print(s->tokenizer, &s->encoding));
+        TRY(tokenize_print(s));
     }
 }
 
@@ -106,6 +113,7 @@ static enum status tokenize_run(const struct tokenize_flags *f, char **words, si
     status = tokenize_all(&s, &lines, f->jsonl);
 done:
     encoding_release(&s.encoding);
+    text_release(&s.line);
     tokenizer_close(tokenizer);
     model_config_release(&config);
     lines_close(&lines);

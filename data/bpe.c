@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "data/bpe.h"
 
-#include "base/hash.h"
 #include "base/text.h"
 #include "data/unicode.h"
 
@@ -43,8 +42,9 @@ enum status bpe_init(struct bpe *bpe, const struct vocabulary *vocabulary, size_
     while (slots < merges * 2 + 2)
         slots *= 2;
     bpe->merges = malloc(slots * sizeof *bpe->merges);
+    bpe->tags = calloc(slots, sizeof *bpe->tags);
     bpe->widths = calloc(vocabulary->size, sizeof *bpe->widths);
-    if (!bpe->merges || !bpe->widths)
+    if (!bpe->merges || !bpe->tags || !bpe->widths)
         return status_set(STATUS_SYSTEM, "tokenizer: no memory for %zu merges", merges);
     memset(bpe->merges, 0xff, slots * sizeof *bpe->merges);
     bpe->mask = (uint32_t)slots - 1;
@@ -58,24 +58,38 @@ enum status bpe_init(struct bpe *bpe, const struct vocabulary *vocabulary, size_
 
 void bpe_release(struct bpe *bpe) {
     free(bpe->merges);
+    free(bpe->tags);
     free(bpe->widths);
     *bpe = (struct bpe){0};
-}
-
-static struct bpe_merge *merge_slot(const struct bpe *bpe, uint64_t pair) {
-    uint32_t at = (uint32_t)((pair * UINT64_C(0x9e3779b97f4a7c15)) >> 32) & bpe->mask;
-    while (bpe->merges[at].pair != pair && bpe->merges[at].pair != NO_MERGE)
-        at = (at + 1) & bpe->mask;
-    return &bpe->merges[at];
 }
 
 static uint64_t pair_of(int32_t left, int32_t right) {
     return (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
 }
 
-// rank << 32 | result, or NO_MERGE (an empty slot's value too): the smallest is merged first.
-static uint64_t merge_find(const struct bpe *bpe, int32_t left, int32_t right) {
-    return merge_slot(bpe, pair_of(left, right))->value;
+static uint64_t pair_hash(uint64_t pair) {
+    return pair * UINT64_C(0x9e3779b97f4a7c15);
+}
+
+static uint8_t pair_tag(uint64_t hash) {
+    uint8_t tag = (uint8_t)(hash >> 24);
+    return tag ? tag : 1;
+}
+
+// The slot of the pair, or the empty one where it would be.
+static uint32_t merge_slot(const struct bpe *bpe, uint64_t pair) {
+    const uint64_t hash = pair_hash(pair);
+    const uint8_t tag = pair_tag(hash);
+    uint32_t at = (uint32_t)(hash >> 32) & bpe->mask;
+    while (bpe->tags[at] && (bpe->tags[at] != tag || bpe->merges[at].pair != pair))
+        at = (at + 1) & bpe->mask;
+    return at;
+}
+
+// rank << 32 | result, or NO_MERGE: the smallest is merged first.
+static inline uint64_t merge_find(const struct bpe *bpe, int32_t left, int32_t right) {
+    const uint32_t at = merge_slot(bpe, pair_of(left, right));
+    return bpe->tags[at] ? bpe->merges[at].value : NO_MERGE;
 }
 
 enum status bpe_merge_add(struct bpe *bpe, const struct vocabulary *vocabulary, const char *left, size_t left_size,
@@ -95,30 +109,36 @@ enum status bpe_merge_add(struct bpe *bpe, const struct vocabulary *vocabulary, 
                           vocabulary_quote(left, left_size), vocabulary_quote(right, right_size));
     if (bpe->n >= bpe->mask / 2)
         return status_set(STATUS_ARGUMENT, "tokenizer: more merges than announced");
-    struct bpe_merge *slot = merge_slot(bpe, pair_of(a, b));
-    if (slot->pair != NO_MERGE)
+    const uint32_t slot = merge_slot(bpe, pair_of(a, b));
+    if (bpe->tags[slot])
         return status_set(STATUS_DATA, "the merge \"%s %s\" is there twice", vocabulary_quote(left, left_size),
                           vocabulary_quote(right, right_size));
-    *slot = (struct bpe_merge){pair_of(a, b), (uint64_t)bpe->n << 32 | (uint32_t)result};
+    bpe->merges[slot] = (struct bpe_merge){pair_of(a, b), (uint64_t)bpe->n << 32 | (uint32_t)result};
+    bpe->tags[slot] = pair_tag(pair_hash(pair_of(a, b)));
     bpe->n++;
     return STATUS_OK;
 }
 
+#define CLASSES (UNICODE_LETTER | UNICODE_NUMBER | UNICODE_SPACE)
+
 static unsigned class_at(const char *at, unsigned *size) {
     uint32_t code;
     *size = unicode_next(at, &code);
-    return unicode_flags(code) & (UNICODE_LETTER | UNICODE_NUMBER | UNICODE_SPACE);
+    return unicode_flags(code) & CLASSES;
 }
 
 // The end of the run of `class` from `at`; `last` is where its last code point begins.
 static const char *run_end(const char *at, const char *end, unsigned class, const char **last) {
     unsigned size;
     *last = at;
-    while (at < end && class_at(at, &size) == class) {
+    for (;;) {
+        while (at < end && (unsigned char)*at < 0x80 && (unicode_ascii_flags(*at) & CLASSES) == class)
+            *last = at++;
+        if (at == end || (unsigned char)*at < 0x80 || class_at(at, &size) != class)
+            return at;
         *last = at;
         at += size;
     }
-    return at;
 }
 
 // Bytes of a contraction at an apostrophe, or 0.
@@ -302,28 +322,29 @@ static enum status long_push(const struct bpe *bpe, struct encoding *out, struct
     return STATUS_OK;
 }
 
+// A word's tokens and ranges depend on its bytes alone, but for a piece's first word where a space may be put before
+// it.
 static enum status word_push(const struct bpe *bpe, struct encoding *out, struct encoding_scratch *scratch,
                              const struct piece *piece, size_t at, size_t size) {
     const char *word = piece->bytes + at;
+    bool cached = size <= WORD_CACHE_BYTES && (at > 0 || !bpe->add_prefix_space);
+    uint32_t begin = (uint32_t)(at + piece->origin - piece->prefixed), first = out->n;
+    struct word_key key;
+    if (cached) {
+        key = word_key(word, size, piece->size - at);
+        const struct word_cached *known = word_find(&scratch->words, &key);
+        if (known)
+            return encoding_push_word(out, known, begin);
+    }
     if (size > WORD_SHORT)
         return long_push(bpe, out, scratch, piece, at, size);
     int32_t ids[WORD_SHORT];
-    struct word_cached *cached = NULL;
-    if (size <= WORD_CACHE_BYTES) {
-        cached = &scratch->cache[hash64(word, size) & (WORD_CACHE_SLOTS - 1)];
-        if (cached->size == size && !memcmp(cached->bytes, word, size))
-            return ids_push(bpe, out, piece, at, cached->ids, cached->n);
-    }
     for (size_t i = 0; i < size; i++)
         ids[i] = bpe->bytes[(unsigned char)word[i]];
-    unsigned n = short_merge(bpe, ids, (unsigned)size);
-    if (cached && n <= WORD_CACHE_IDS) {
-        cached->size = (uint8_t)size;
-        cached->n = n;
-        memcpy(cached->bytes, word, size);
-        memcpy(cached->ids, ids, n * sizeof *ids);
-    }
-    return ids_push(bpe, out, piece, at, ids, n);
+    TRY(ids_push(bpe, out, piece, at, ids, short_merge(bpe, ids, (unsigned)size)));
+    if (cached)
+        encoding_keep_word(out, &scratch->words, &key, first, begin);
+    return STATUS_OK;
 }
 
 enum status bpe_encode(const struct bpe *bpe, struct encoding *out, struct encoding_scratch *scratch, const char *text,

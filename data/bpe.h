@@ -17,6 +17,7 @@ struct bpe {
     int32_t bytes[256];       // id of each byte's own token
     uint16_t *widths;         // [vocabulary size] bytes that a token stands for
     struct bpe_merge *merges; // [mask + 1]
+    uint8_t *tags; // [mask + 1] of each slot's pair, 0 = empty: most pairs are no merge, and this fits a cache
     uint32_t mask;
     uint32_t n;            // merges
     bool add_prefix_space; // a space before each piece that doesn't begin with one

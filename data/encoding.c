@@ -62,7 +62,7 @@ enum status encoding_scratch(struct encoding_scratch **out, struct encoding *enc
         encoding->scratch = scratch;
     }
     if (scratch->owner != owner) {
-        memset(scratch->cache, 0, sizeof scratch->cache);
+        memset(&scratch->words, 0, sizeof scratch->words);
         scratch->owner = owner;
     }
     *out = scratch;
@@ -84,4 +84,18 @@ enum status encoding_symbols_reserve(struct encoding_scratch *scratch, size_t n)
     TRY(array_resize(&scratch->heap, 3 * n, sizeof *scratch->heap));
     scratch->symbols_room = n;
     return STATUS_OK;
+}
+
+void encoding_keep_word(struct encoding *encoding, struct word_cache *cache, const struct word_key *key, uint32_t first,
+                        uint32_t at) {
+    uint32_t n = encoding->n - first;
+    if (n > WORD_CACHE_IDS)
+        return;
+    struct word_cached *word = word_put(cache, key);
+    word->n = (uint8_t)n;
+    for (uint32_t i = 0; i < n; i++) {
+        word->ids[i] = encoding->ids[first + i];
+        word->begins[i] = (uint8_t)(encoding->begin[first + i] - at);
+        word->ends[i] = (uint8_t)(encoding->end[first + i] - at);
+    }
 }

@@ -6,18 +6,7 @@
 
 #include "data/normalize.h"
 #include "data/tokenizer.h"
-
-#define WORD_CACHE_SLOTS 8192u // direct-mapped, a power of two
-#define WORD_CACHE_BYTES 23u   // longer words are merged anew each time
-#define WORD_CACHE_IDS 9u
-
-// A word (bytes of the pre-tokenizer) and its tokens; size 0 = empty. 64 bytes: one cache line.
-struct word_cached {
-    char bytes[WORD_CACHE_BYTES];
-    uint8_t size;
-    int32_t ids[WORD_CACHE_IDS];
-    uint32_t n;
-};
+#include "data/word_cache.h"
 
 // One piece of a long word while it is merged; see bpe.c.
 struct word_symbol {
@@ -39,7 +28,7 @@ struct encoding_scratch {
     struct word_pair *heap;      // (3 * symbols_room)
     size_t symbols_room;
     struct normalized normalized;
-    struct word_cached cache[WORD_CACHE_SLOTS];
+    struct word_cache words;
 };
 
 // The scratch memory, made at first use; the cache is emptied when another tokenizer comes.
@@ -60,5 +49,22 @@ static inline enum status encoding_push(struct encoding *encoding, int32_t id, u
     encoding->n++;
     return STATUS_OK;
 }
+
+// Appends a cached word's tokens; the word begins at `at` of the text.
+static inline enum status encoding_push_word(struct encoding *encoding, const struct word_cached *word, uint32_t at) {
+    if (encoding->room - encoding->n < WORD_CACHE_IDS)
+        TRY(encoding_grow(encoding, encoding->n + WORD_CACHE_IDS));
+    for (uint32_t i = 0; i < word->n; i++) {
+        encoding->ids[encoding->n + i] = word->ids[i];
+        encoding->begin[encoding->n + i] = at + word->begins[i];
+        encoding->end[encoding->n + i] = at + word->ends[i];
+    }
+    encoding->n += word->n;
+    return STATUS_OK;
+}
+
+// Keeps the word whose tokens are those from `first` on, if it fits; it begins at `at` of the text.
+void encoding_keep_word(struct encoding *encoding, struct word_cache *cache, const struct word_key *key, uint32_t first,
+                        uint32_t at);
 
 #endif

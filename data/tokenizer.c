@@ -156,7 +156,7 @@ static enum status piece_encode(const struct tokenizer *tokenizer, struct encodi
                                 size_t end) {
     if (tokenizer->kind == TOKENIZER_BPE)
         return bpe_encode(&tokenizer->bpe, out, out->scratch, text, begin, end);
-    return wordpiece_encode(&tokenizer->wordpiece, &tokenizer->vocabulary.trie, out, text, begin, end);
+    return wordpiece_encode(&tokenizer->wordpiece, &tokenizer->vocabulary.trie, out, out->scratch, text, begin, end);
 }
 
 // Cuts text[begin, end) at the added tokens of `pass` (0: as they stand, 1: normalized), and what is between by the

@@ -28,6 +28,11 @@ static inline unsigned unicode_flags(uint32_t code) {
     return unicode_flag_blocks[unicode_flag_index[code >> 7] * 128u + (code & 127)];
 }
 
+// The same of a byte below 0x80: the generator meets its block first.
+static inline unsigned unicode_ascii_flags(char byte) {
+    return unicode_flag_blocks[(unsigned char)byte];
+}
+
 // BERT's lower case + NFD + accents removed, for one code point that is not removed as a whole: 1 to 3 code points.
 unsigned unicode_lower(uint32_t code, uint32_t out[3]);
 

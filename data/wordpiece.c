@@ -82,31 +82,100 @@ static enum status word_alone(const struct wordpiece *wordpiece, const struct tr
     return word_flush(wordpiece, trie, out, word);
 }
 
-enum status wordpiece_encode(const struct wordpiece *wordpiece, const struct trie *trie, struct encoding *out,
-                             const char *text, size_t begin, size_t end) {
+// Where the word of ASCII letters, digits and the like that begins at text[at] ends; `at` if anything that is removed,
+// mapped to several code points or not ASCII is part of it.
+static size_t ascii_word_end(const char *text, size_t at, size_t end) {
+    size_t stop = at;
+    unsigned flags = 0;
+    while (stop < end && (unsigned char)text[stop] < 0x80) {
+        flags = unicode_ascii_flags(text[stop]);
+        if (flags & (UNICODE_CONTROL | UNICODE_BLANK | UNICODE_PUNCTUATION))
+            break;
+        stop++;
+    }
+    bool whole = stop == end || ((unsigned char)text[stop] < 0x80 && !(flags & UNICODE_CONTROL));
+    return whole ? stop : at;
+}
+
+// The tokens of an ASCII word text[at, stop), known or not. `word` is empty, before and after.
+static enum status ascii_word_push(const struct wordpiece *wordpiece, const struct trie *trie, struct encoding *out,
+                                   struct word_cache *words, struct word *word, const char *text, size_t at,
+                                   size_t stop, size_t end) {
+    bool cached = stop - at <= WORD_CACHE_BYTES;
+    uint32_t first = out->n;
+    struct word_key key;
+    if (cached) {
+        key = word_key(text + at, stop - at, end - at);
+        const struct word_cached *known = word_find(words, &key);
+        if (known)
+            return encoding_push_word(out, known, (uint32_t)at);
+    }
+    for (size_t i = at; i < stop; i++) {
+        bool capital = wordpiece->lower && text[i] >= 'A' && text[i] <= 'Z';
+        word_add(word, wordpiece->characters, (unsigned char)text[i] + (capital ? 'a' - 'A' : 0), (uint32_t)i,
+                 (uint32_t)i + 1);
+    }
+    TRY(word_flush(wordpiece, trie, out, word));
+    if (cached)
+        encoding_keep_word(out, words, &key, first, (uint32_t)at);
+    return STATUS_OK;
+}
+
+// One code point of text[at, next), in full.
+static enum status code_push(const struct wordpiece *wordpiece, const struct trie *trie, struct encoding *out,
+                             struct word *word, uint32_t code, uint32_t at, uint32_t next) {
     unsigned removed = UNICODE_CONTROL | (wordpiece->lower ? UNICODE_MARK : 0);
-    unsigned alone = wordpiece->cjk ? UNICODE_CJK : 0;
+    unsigned alone = wordpiece->cjk ? UNICODE_CJK : 0, flags = unicode_flags(code), n = 1;
+    uint32_t codes[3] = {code};
+    if (flags & removed)
+        return STATUS_OK;
+    if (flags & UNICODE_BLANK)
+        return word_flush(wordpiece, trie, out, word);
+    if (wordpiece->lower)
+        n = unicode_lower(code, codes);
+    for (unsigned i = 0; i < n; i++) {
+        if ((flags & alone) || (unicode_flags(codes[i]) & UNICODE_PUNCTUATION))
+            TRY(word_alone(wordpiece, trie, out, word, codes[i], at, next));
+        else
+            word_add(word, wordpiece->characters, codes[i], at, next);
+    }
+    return STATUS_OK;
+}
+
+// Between two words: takes all that is plain ASCII. Returns where it is not, or in `status` what went wrong.
+static size_t ascii_push(const struct wordpiece *wordpiece, const struct trie *trie, struct encoding *out,
+                         struct word_cache *words, struct word *word, const char *text, size_t at, size_t end,
+                         enum status *status) {
+    *status = STATUS_OK;
+    while (at < end && (unsigned char)text[at] < 0x80 && *status == STATUS_OK) {
+        unsigned flags = unicode_ascii_flags(text[at]);
+        size_t stop = at + 1;
+        if (!(flags & (UNICODE_CONTROL | UNICODE_BLANK))) {
+            stop = flags & UNICODE_PUNCTUATION ? stop : ascii_word_end(text, at, end);
+            if (stop == at)
+                break;
+            *status = ascii_word_push(wordpiece, trie, out, words, word, text, at, stop, end);
+        }
+        at = stop;
+    }
+    return at;
+}
+
+enum status wordpiece_encode(const struct wordpiece *wordpiece, const struct trie *trie, struct encoding *out,
+                             struct encoding_scratch *scratch, const char *text, size_t begin, size_t end) {
     struct word word;
+    enum status status;
     word.n = word.size = word.begin = word.end = 0;
     for (size_t at = begin, next; at < end; at = next) {
-        uint32_t code, codes[3];
+        uint32_t code;
+        if (word.n == 0) {
+            at = ascii_push(wordpiece, trie, out, &scratch->words, &word, text, at, end, &status);
+            TRY(status);
+            if (at == end)
+                break;
+        }
         next = at + unicode_next(text + at, &code);
-        unsigned flags = unicode_flags(code), n = 1;
-        if (flags & removed)
-            continue;
-        if (flags & UNICODE_BLANK) {
-            TRY(word_flush(wordpiece, trie, out, &word));
-            continue;
-        }
-        codes[0] = code;
-        if (wordpiece->lower)
-            n = unicode_lower(code, codes);
-        for (unsigned i = 0; i < n; i++) {
-            if ((flags & alone) || (unicode_flags(codes[i]) & UNICODE_PUNCTUATION))
-                TRY(word_alone(wordpiece, trie, out, &word, codes[i], (uint32_t)at, (uint32_t)next));
-            else
-                word_add(&word, wordpiece->characters, codes[i], (uint32_t)at, (uint32_t)next);
-        }
+        TRY(code_push(wordpiece, trie, out, &word, code, (uint32_t)at, (uint32_t)next));
     }
     return word_flush(wordpiece, trie, out, &word);
 }

@@ -20,6 +20,6 @@ struct wordpiece {
 
 // Pushes the tokens of text[begin, end), one piece between special tokens. Valid UTF-8.
 enum status wordpiece_encode(const struct wordpiece *wordpiece, const struct trie *trie, struct encoding *out,
-                             const char *text, size_t begin, size_t end);
+                             struct encoding_scratch *scratch, const char *text, size_t begin, size_t end);
 
 #endif

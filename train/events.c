@@ -17,27 +17,37 @@ double events_now(void) {
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
+static bool json_plain(uint32_t code) {
+    return code >= 0x20 && code != '"' && code != '\\' && code != 0x7f && code != 0x85 && code != 0x2028 &&
+           code != 0x2029;
+}
+
 static void json_escape(struct text *text, uint32_t code) {
     if (code == '"' || code == '\\')
         text_printf(text, "\\%c", (char)code);
-    else if (code < 0x20 || code == 0x7f || code == 0x85 || code == 0x2028 || code == 0x2029)
+    else
         text_printf(text, "\\u%04x", code);
-    else {
-        char bytes[4];
-        text_add(text, bytes, utf8_encode(code, bytes));
-    }
 }
 
 void json_string_bytes(struct text *text, const char *string, size_t size) {
-    const char *at = string, *end = string + size;
-    text_puts(text, "\"");
+    const char *at = string, *run = string, *end = string + size; // from `run` on nothing is added yet
+    text_add(text, "\"", 1);
     while (at < end) {
-        uint32_t code = 0xfffd;
+        uint32_t code = 0;
         unsigned length = utf8_decode(at, end, &code);
-        json_escape(text, length ? code : 0xfffd);
-        at += length ? length : 1;
+        if (length && json_plain(code)) {
+            at += length;
+            continue;
+        }
+        text_add(text, run, (size_t)(at - run));
+        if (length)
+            json_escape(text, code);
+        else
+            text_add(text, "\xef\xbf\xbd", 3);
+        run = at += length ? length : 1;
     }
-    text_puts(text, "\"");
+    text_add(text, run, (size_t)(at - run));
+    text_add(text, "\"", 1);
 }
 
 void json_string_add(struct text *text, const char *string) {

@@ -27,6 +27,20 @@ static void test_build(void **state) {
     assert_null(text.at);
 }
 
+static void test_unsigned(void **state) {
+    (void)state;
+    const uint64_t numbers[] = {0, 7, 10, 99, 100, 4294967295u, UINT64_MAX};
+    struct text text = {0};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        char wanted[32];
+        snprintf(wanted, sizeof wanted, "%llu", (unsigned long long)numbers[i]);
+        text_clear(&text);
+        text_unsigned(&text, numbers[i]);
+        assert_string_equal(text_string(&text), wanted);
+    }
+    text_release(&text);
+}
+
 static void test_ceiling(void **state) {
     (void)state;
     struct text text = {0};
@@ -164,9 +178,10 @@ static void test_format(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_build),        cmocka_unit_test(test_ceiling),    cmocka_unit_test(test_utf8_all),
-        cmocka_unit_test(test_utf8_invalid), cmocka_unit_test(test_utf8_check), cmocka_unit_test(test_integers),
-        cmocka_unit_test(test_doubles),      cmocka_unit_test(test_nearest),    cmocka_unit_test(test_format),
+        cmocka_unit_test(test_build),    cmocka_unit_test(test_unsigned),     cmocka_unit_test(test_ceiling),
+        cmocka_unit_test(test_utf8_all), cmocka_unit_test(test_utf8_invalid), cmocka_unit_test(test_utf8_check),
+        cmocka_unit_test(test_integers), cmocka_unit_test(test_doubles),      cmocka_unit_test(test_nearest),
+        cmocka_unit_test(test_format),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

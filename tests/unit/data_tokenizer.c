@@ -85,17 +85,18 @@ static void golden_check(struct tokenizer *tokenizer, const char *name) {
     SUPPORT_NEED(path, name);
     assert_ok(file_read(&bytes, &size, path, 64u << 20));
     struct encoding got = {0};
-    for (size_t at = 0; at < size; lines++) {
-        json_t *line = golden_line(bytes, size, &at);
-        wrong += line_check(tokenizer, &got, line);
-        json_decref(line);
-    }
+    for (int warm = 0; warm < 2; warm++) // the second time most words come from the cache
+        for (size_t at = 0; at < size; lines++) {
+            json_t *line = golden_line(bytes, size, &at);
+            wrong += line_check(tokenizer, &got, line);
+            json_decref(line);
+        }
     encoding_release(&got);
     free(bytes);
     tokenizer_close(tokenizer);
-    assert_true(lines > 100);
+    assert_true(lines > 200);
     if (wrong)
-        fail_msg("%s: %d of %d lines differ", name, wrong, lines);
+        fail_msg("%s: %d of %d answers differ", name, wrong, lines);
 }
 
 static void roberta_files_test(void **state) {

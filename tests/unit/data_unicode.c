@@ -108,10 +108,16 @@ static void hangul_test(void **state) {
     assert_true(out[0] == 0x1112 && out[1] == 0x1175 && out[2] == 0x11c2);
 }
 
+static void ascii_test(void **state) {
+    (void)state;
+    for (uint32_t code = 0; code < 0x80; code++)
+        assert_int_equal(unicode_ascii_flags((char)code), unicode_flags(code));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(byte_level_test), cmocka_unit_test(bert_flags_test), cmocka_unit_test(bert_map_test),
-        cmocka_unit_test(marks_test),      cmocka_unit_test(hangul_test),
+        cmocka_unit_test(marks_test),      cmocka_unit_test(hangul_test),     cmocka_unit_test(ascii_test),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

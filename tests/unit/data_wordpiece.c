@@ -69,6 +69,38 @@ static void letters_test(void **state) {
     tokenizer_close(tokenizer);
 }
 
+// A control character inside a word is removed, but sends it the long way: the same tokens as by the ASCII way.
+static void ways_test(void **state) {
+    (void)state;
+    static const char letters[] = "abAB!@=hellosuncafe#1 ";
+    uint64_t seed = 1;
+    for (int cased = 0; cased < 2; cased++) {
+        struct tokenizer *tokenizer = wordpiece(cased ? "{\"do_lower_case\": false}" : "{}");
+        struct encoding ascii = {0}, whole = {0};
+        const struct tokenizer_options options = {.special = TOKENIZER_LITERAL};
+        for (int i = 0; i < 2000; i++) {
+            char text[64], mixed[128];
+            size_t n = 1 + (seed >> 40) % 40, m = 0;
+            for (size_t j = 0; j < n; j++) {
+                seed = seed * UINT64_C(6364136223846793005) + 1442695040888963407u;
+                text[j] = mixed[m++] = letters[(seed >> 33) % (sizeof letters - 1)];
+                mixed[m++] = '\x01';
+            }
+            assert_ok(tokenizer_encode(tokenizer, &ascii, text, n, NULL, 0, &options));
+            assert_ok(tokenizer_encode(tokenizer, &whole, mixed, m, NULL, 0, &options));
+            assert_int_equal(ascii.n, whole.n);
+            for (uint32_t t = 0; t < ascii.n; t++) {
+                assert_int_equal(ascii.ids[t], whole.ids[t]);
+                assert_int_equal(ascii.begin[t], whole.begin[t] / 2);
+                assert_int_equal(ascii.end[t], (whole.end[t] + 1) / 2);
+            }
+        }
+        encoding_release(&ascii);
+        encoding_release(&whole);
+        tokenizer_close(tokenizer);
+    }
+}
+
 // 100 code points are a word, 101 are [UNK]; counted after cleaning.
 static void length_test(void **state) {
     (void)state;
@@ -107,8 +139,9 @@ static void cjk_test(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pieces_test), cmocka_unit_test(clean_test), cmocka_unit_test(letters_test),
-        cmocka_unit_test(length_test), cmocka_unit_test(cased_test), cmocka_unit_test(cjk_test),
+        cmocka_unit_test(pieces_test), cmocka_unit_test(clean_test),  cmocka_unit_test(letters_test),
+        cmocka_unit_test(ways_test),   cmocka_unit_test(length_test), cmocka_unit_test(cased_test),
+        cmocka_unit_test(cjk_test),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
