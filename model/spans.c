@@ -44,17 +44,15 @@ static void heap_sink(struct span *heap, uint32_t n) {
     }
 }
 
-// Spans come in the order of start, then end: one whose score is only equal to the worst one's is behind it.
-static uint32_t heap_offer(struct span *heap, uint32_t n, const struct span *span, uint32_t room) {
+// Adds a span; a full heap loses its worst one.
+static uint32_t heap_put(struct span *heap, uint32_t n, const struct span *span, uint32_t room) {
     if (n < room) {
         heap[n] = *span;
         heap_rise(heap, n);
         return n + 1;
     }
-    if (span->score > heap[0].score) {
-        heap[0] = *span;
-        heap_sink(heap, n);
-    }
+    heap[0] = *span;
+    heap_sink(heap, n);
     return n;
 }
 
@@ -78,6 +76,7 @@ uint32_t spans_search(struct span *out, const struct span_window *from, uint32_t
         uint32_t left = from->end - start, width = left < options->max_answer ? left : options->max_answer;
         for (uint32_t end = start; end < start + width; end++) {
             double score = (double)from->logits[2 * (size_t)start] + (double)from->logits[2 * (size_t)end + 1];
+            // Spans come in the order of start, then end: one that only equals the worst is behind it.
             if (!isfinite(score) || (n == room && !(score > out[0].score)))
                 continue;
             struct span span = {.score = score,
@@ -86,7 +85,7 @@ uint32_t spans_search(struct span *out, const struct span_window *from, uint32_t
                                 .end = end,
                                 .byte_start = from->byte_starts[start],
                                 .byte_end = from->byte_ends[end]};
-            n = heap_offer(out, n, &span, room);
+            n = heap_put(out, n, &span, room);
         }
     }
     qsort(out, n, sizeof *out, span_order);
