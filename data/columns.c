@@ -75,10 +75,10 @@ static enum status label_of(int32_t *out, const struct label_index *index, const
     struct text known = {0};
     for (uint32_t i = 0; i < index->labels.n && i < 12; i++)
         text_printf(&known, " %.40s", index->labels.names[i]);
-    enum status status = status_set(STATUS_DATA, "%s:%zu: label %s is not one of the %u labels:%s%s%s%s", records->path,
-                                    record->line, row_show(show, record->label.at, record->label.size), index->labels.n,
-                                    known.failed ? "" : text_string(&known), index->labels.n > 12 ? " …" : "",
-                                    near ? "; did you mean " : "", near ? near : "");
+    enum status status = status_set(
+        STATUS_DATA, "%s:%zu: label %s is not one of the %u labels:%s%s%s%s%s", records->path, record->line,
+        row_show(show, record->label.at, record->label.size), index->labels.n, known.failed ? "" : text_string(&known),
+        index->labels.n > 12 ? " …" : "", near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
     text_release(&known);
     return status;
 }
@@ -101,7 +101,7 @@ static enum status row_add(struct source *out, size_t *room, const struct record
 }
 
 enum status columns_parse(struct source *out, enum source_format format, const struct source_columns *columns,
-                          const char *path, const char *bytes, size_t size, const struct labels *labels) {
+                          const char *path, const char *bytes, size_t size, const struct labels *labels, bool ids) {
     struct source_columns wanted = *columns;
     struct label_index index = {0};
     struct records records = {0};
@@ -112,6 +112,7 @@ enum status columns_parse(struct source *out, enum source_format format, const s
     if (!labels)
         wanted.label = NULL;
     TRY_GOTO(label_index_open(&index, labels), done);
+    index.names_only = index.names_only || !ids;
     TRY_GOTO(records_open(&records, format, &wanted, path, bytes, size), done);
     for (;;) {
         int32_t label;
@@ -129,7 +130,7 @@ done:
 }
 
 static enum status file_parse(struct source *out, const char *name, enum source_format format,
-                              const struct source_columns *columns, char *path, const struct labels *labels) {
+                              const struct source_columns *columns, char *path, const struct labels *labels, bool ids) {
     const struct file_map *map;
     enum status status = source_init(out, name, 1);
     if (status != STATUS_OK) {
@@ -137,12 +138,12 @@ static enum status file_parse(struct source *out, const char *name, enum source_
         return status;
     }
     TRY(source_hold(out, path, &map));
-    return columns_parse(out, format, columns, out->paths[0], map->at, map->size, labels);
+    return columns_parse(out, format, columns, out->paths[0], map->at, map->size, labels, ids);
 }
 
 enum status columns_read_file(struct source *out, enum source_format format, const struct source_columns *columns,
                               const char *path, const struct labels *labels) {
-    return file_parse(out, "file", format, columns, strdup(path), labels);
+    return file_parse(out, "file", format, columns, strdup(path), labels, true);
 }
 
 enum status columns_read(struct source *out, const struct source_spec *spec, enum source_split split,
@@ -152,7 +153,12 @@ enum status columns_read(struct source *out, const struct source_spec *spec, enu
         return status_set(STATUS_USAGE, "data.task \"%s\": not a name", task);
     if (!columns_has(spec, split))
         return split_missing(spec, split);
-    TRY(file_parse(out, task, spec->format, &spec->columns, split_path(spec, split), labels));
+    char *mapping = path_join(spec->dir, "mapping.txt");
+    enum status status = mapping ? file_parse(out, task, spec->format, &spec->columns, split_path(spec, split), labels,
+                                              file_named(mapping))
+                                 : status_set(STATUS_SYSTEM, "data: no memory");
+    free(mapping);
+    TRY(status);
     if (out->n == 0)
         return status_set(STATUS_DATA, "%s: the %s split has no rows", out->paths[0], split_names[split]);
     return STATUS_OK;

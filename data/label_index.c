@@ -65,7 +65,7 @@ enum status label_index_add(struct label_index *index, const char *name, size_t 
         return status_set(STATUS_DATA, "more than %d different labels", LABELS_MAX);
     TRY(name_append(&index->labels, name, size));
     *slot = index->labels.n;
-    index->numbers = index->numbers || number(name, size, &value);
+    index->names_only = index->names_only || number(name, size, &value);
     return STATUS_OK;
 }
 
@@ -92,7 +92,7 @@ int32_t label_index_find(const struct label_index *index, const char *value, siz
     uint32_t slot = *slot_find(index, value, size);
     if (slot)
         return (int32_t)slot - 1;
-    return !index->numbers && row_decimal(value, size, index->labels.n - 1, &id) ? (int32_t)id : -1;
+    return !index->names_only && row_decimal(value, size, index->labels.n - 1, &id) ? (int32_t)id : -1;
 }
 
 static int by_number(const void *a, const void *b) {

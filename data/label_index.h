@@ -12,7 +12,7 @@ struct label_index {
     struct labels labels; // a copy, and what label_index_add added
     uint32_t *slots;      // (mask + 1) id + 1, 0: free
     uint32_t mask;
-    bool numbers; // some name is a number
+    bool names_only; // ids are no values: some name is a number; or set by the caller
 };
 
 enum status label_index_open(struct label_index *out, const struct labels *labels);

@@ -81,7 +81,7 @@ struct source_spec {
 enum status source_labels(struct labels *out, const struct source_spec *spec);
 
 // Reads one split and checks it in full: UTF-8; TweetEval: as many labels as texts, every label a decimal id of the
-// mapping; csv, tsv, jsonl: every label a name or an id of `labels` (data/label_index.h), or none.
+// mapping; csv, tsv, jsonl: every label a name, or where there is a mapping.txt also an id, or empty (-1).
 // STATUS_DATA with file:line and the value; a format that this version can't read: STATUS_USAGE.
 enum status source_read(struct source *out, const struct source_spec *spec, enum source_split split,
                         const struct labels *labels);
