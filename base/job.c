@@ -189,6 +189,17 @@ static enum status job_check_rules(const struct job_draft *draft) {
     return STATUS_OK;
 }
 
+// A folder of csv, tsv or jsonl files that lacks nothing but the format's name.
+static void job_format_hint(struct text *out, const char *dir) {
+    static const char *const endings[] = {"csv", "tsv", "jsonl"};
+    for (size_t i = 0; dir && i < sizeof endings / sizeof *endings; i++) {
+        char *path = text_format("%s/train.%s", dir, endings[i]);
+        if (path && file_exists(path))
+            text_printf(out, "; or, as %s is there, give data.format: %s", path, endings[i]);
+        free(path);
+    }
+}
+
 static enum status job_check_need(const struct job_draft *draft, enum job_need need) {
     static const char *const needed[] = {"model.base", "data.dir", "data.task"};
     if (need == JOB_NEED_NOTHING)
@@ -200,6 +211,8 @@ static enum status job_check_need(const struct job_draft *draft, enum job_need n
         struct text range = {0};
         bool unset = option_is_unset(option, &draft->job);
         option_range(&range, option);
+        if (unset && strcmp(needed[i], "data.task") == 0)
+            job_format_hint(&range, draft->job.data.dir);
         if (unset)
             status_set(STATUS_USAGE, "%s%s%s must be given (in the job file, or as --%s); allowed: %s",
                        draft->file ? draft->file : "", draft->file ? ": " : "", needed[i], needed[i],

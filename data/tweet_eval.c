@@ -69,6 +69,9 @@ static void hint_add(struct text *out, const char *dir, const char *task) {
     text_printf(out, tasks ? "; %s holds" : "; %s holds no task", dir);
     for (size_t i = 0; i < tasks; i++)
         text_printf(out, " %s", names[i]);
+    for (size_t i = tasks; i < n; i++)
+        if (!strcmp(names[i], "train.csv") || !strcmp(names[i], "train.tsv") || !strcmp(names[i], "train.jsonl"))
+            text_printf(out, "; for its %s set data.format %s", names[i], names[i] + strlen("train."));
     const char *near = text_nearest(task, (const char *const *)names, tasks);
     if (!near && !tweet_eval_task_known(task))
         near = text_nearest(task, tweet_eval_tasks, sizeof tweet_eval_tasks / sizeof *tweet_eval_tasks - 1);

@@ -43,7 +43,10 @@ static enum status chunk_run(struct answer *out, const struct evaluator *e, cons
     for (unsigned l = 0; l <= e->config->layers + 1; l++)
         layer_forward(e->pass, e->weights, l);
     const float *logits = pass_logits(e->pass);
-    for (uint32_t i = 0; i < n; i++, logits += e->config->labels)
+    size_t labels = e->config->labels;
+    if (e->logits && !e->comm)
+        memcpy(e->logits + first * labels, logits, n * labels * sizeof *logits);
+    for (uint32_t i = 0; i < n; i++, logits += labels)
         out[i] = (struct answer){chunk_loss(e, logits, shard->labels[first + i]),
                                  evaluate_argmax(logits, e->config->labels), shard->labels[first + i]};
     return STATUS_OK;
@@ -135,8 +138,13 @@ void evaluate_print(struct text *text, const struct metrics *m, enum metric offi
 
 enum status evaluate_split(struct trainer *t, enum source_split split, struct metrics *metrics, double *loss) {
     const struct shard *shard = &t->inputs.shards[split];
-    struct evaluator e = {t->pass,           &t->batch, t->arenas.weights, &t->inputs.config, t->batch_tokens,
-                          t->batch_examples, t->comm};
+    struct evaluator e = {.pass = t->pass,
+                          .batch = &t->batch,
+                          .weights = t->arenas.weights,
+                          .config = &t->inputs.config,
+                          .max_tokens = t->batch_tokens,
+                          .max_examples = t->batch_examples,
+                          .comm = t->comm};
     struct answer *answers;
     params_current(t->optimizer);
     TRY(evaluate_shard(&answers, &e, shard));

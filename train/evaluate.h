@@ -23,6 +23,7 @@ struct evaluator {
     const struct model_config *config;
     uint32_t max_tokens, max_examples; // of one batch
     struct comm *comm;                 // NULL: alone
+    float *logits;                     // (shard's n, labels), filled alone; NULL: not kept
 };
 
 // `out` is malloc'ed, (n), on every rank. Collective with comm.

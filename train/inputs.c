@@ -299,6 +299,15 @@ static enum status inputs_data_hash(char out[33], const struct source sources[SP
     return STATUS_OK;
 }
 
+// The labels in the order of their ids; TweetEval's are known.
+static void inputs_labels_tell(const struct labels *labels) {
+    struct text names = {0};
+    for (uint32_t i = 0; i < labels->n && i < 20; i++)
+        text_printf(&names, " %.40s", labels->names[i]);
+    log_info("data: %u labels:%s%s", labels->n, names.failed ? "" : text_string(&names), labels->n > 20 ? " …" : "");
+    text_release(&names);
+}
+
 // What train's labels and texts are like; classes only.
 static enum status inputs_warn(struct inputs *inputs) {
     const struct source *train = &inputs->sources[SPLIT_TRAIN], *test = &inputs->sources[SPLIT_TEST];
@@ -314,6 +323,8 @@ static enum status inputs_data(struct inputs *inputs, const struct job *job, con
     TRY(inputs_sources(inputs->sources, spec, &inputs->labels));
     TRY(inputs_data_hash(inputs->data_hash, inputs->sources, &inputs->labels));
     TRY(inputs_base_hash(inputs, job));
+    if (!inputs_spans(job) && spec->format != SOURCE_TWEET_EVAL)
+        inputs_labels_tell(&inputs->labels);
     if (!inputs_spans(job))
         TRY(inputs_warn(inputs));
     for (int split = 0; split < SPLITS; split++)

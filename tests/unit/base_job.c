@@ -289,6 +289,24 @@ static void test_needs(void **state) {
     assert_string_equal(job->job, "job");
     assert_string_equal(job->out, "runs/job");
     job_free(job);
+    // a format of one file a split needs no task: its name is the format's
+    assert_ok(job_read(&job, NULL,
+                       (const char *const[]){"--model.base", "m", "--data.dir", "d", "--data.format", "jsonl"}, 6,
+                       JOB_NEED_RUN));
+    assert_string_equal(job->data.task, "jsonl");
+    assert_int_equal(job->data.format, JOB_JSONL);
+    job_free(job);
+    assert_ok(job_parse(&job, "data: {format: csv, task: irony}", 32, "x.yaml", NULL, 0, JOB_NEED_NOTHING));
+    assert_string_equal(job->data.task, "irony");
+    job_free(job);
+    // a folder that has such files: the format is what lacks
+    char *folder = support_folder(), *path = path_join(folder, "train.tsv");
+    assert_ok(file_replace(path, "", 0));
+    refused(job_read(&job, NULL, (const char *const[]){"--model.base", "m", "--data.dir", folder}, 4, JOB_NEED_RUN),
+            (const char *const[]){"data.task", path, "data.format: tsv", NULL});
+    assert_ok(file_remove(folder));
+    free(path);
+    free(folder);
 }
 
 static void test_files(void **state) {
