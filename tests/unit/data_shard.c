@@ -169,6 +169,10 @@ static void test_rebuilt(void **state) {
     world_open(&world, 10);
     assert_ok(prepare(&world, &shard, &made));
     shard_close(&shard);
+    world.options.doc_stride = 5; // nothing without spans
+    assert_ok(prepare(&world, &shard, &made));
+    assert_false(made);
+    shard_close(&shard);
 #define CHANGE(change, undo)                                                                                           \
     do {                                                                                                               \
         size_t had = shards_in(world.cache);                                                                           \
