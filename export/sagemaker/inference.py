@@ -8,8 +8,9 @@ The container calls model_fn once and then, for each request, input_fn, predict_
     {"inputs": {"question": "…", "context": "…"}}    a question answering model; or a list of them
 
 The answer is a list with an entry for each input: {"label", "score"}, or {"answer", "score", "start", "end"}, where start and end
-count characters of the context. With "parameters": {"top_k": n} an entry is a list of the n best (0: of all labels).
-Texts are treated as in training, by what finetuned.json beside the model records.
+count characters of the context. "parameters" may hold "top_k": n, an entry is then a list of the n best (0: of all), and for
+questions "handle_impossible_answer": true, which lets "" with start and end 0 be an answer too. Texts are treated as in training, by what
+finetuned.json beside the model records.
 """
 import json
 import math
@@ -20,6 +21,7 @@ import transformers
 
 BATCH = 32  # texts that run at once
 ANSWER_TOKENS = 30  # of the longest answer
+FEATURES = ("input_ids", "attention_mask", "token_type_ids")
 SPANS = 20  # answers whose scores add up to 1
 
 
@@ -91,7 +93,7 @@ def input_fn(request_body, content_type="application/json"):
 
 
 def request_parse(data, keys, second):
-    """([(first text, second or None)], top_k or None). keys: the two texts' names in an object; second: whether both must be there."""
+    """[(first text, second or None)] and the parameters. keys: the two texts' names in an object; second: whether both must be there."""
     shape = "{" + ", ".join(f'"{key}": …' for key in keys) + "}"
     if not isinstance(data, dict) or "inputs" not in data:
         raise RequestError('the request must be an object with "inputs"')
@@ -99,7 +101,7 @@ def request_parse(data, keys, second):
     if unknown:
         raise RequestError(f'unknown key {unknown[0]!r} beside "inputs"; allowed: "parameters"')
     inputs = data["inputs"] if isinstance(data["inputs"], list) else [data["inputs"]]
-    return [input_parse(value, i, keys, second, shape) for i, value in enumerate(inputs)], top_parse(data.get("parameters"))
+    return [input_parse(value, i, keys, second, shape) for i, value in enumerate(inputs)], parameters_parse(data.get("parameters"), second)
 
 
 def input_parse(value, i, keys, second, shape):
@@ -117,23 +119,43 @@ def input_parse(value, i, keys, second, shape):
     return texts
 
 
-def top_parse(parameters):
+def parameters_parse(parameters, questions):
     parameters = {} if parameters is None else parameters
     if not isinstance(parameters, dict):
         raise RequestError('"parameters" must be an object')
-    unknown = sorted(set(parameters) - {"top_k"})
+    allowed = ["handle_impossible_answer", "top_k"] if questions else ["top_k"]
+    unknown = sorted(set(parameters) - set(allowed))
     if unknown:
-        raise RequestError(f'unknown parameter {unknown[0]!r}; allowed: "top_k"')
-    top = parameters.get("top_k")
+        raise RequestError(f"unknown parameter {unknown[0]!r}; allowed: {', '.join(allowed)}")
+    top, impossible = parameters.get("top_k"), parameters.get("handle_impossible_answer", False)
     if top is not None and (isinstance(top, bool) or not isinstance(top, int) or top < 0):
         raise RequestError(f'"top_k" is {top!r}, must be a whole number, 0 for all')
-    return top
+    if not isinstance(impossible, bool):
+        raise RequestError(f'"handle_impossible_answer" is {impossible!r}, must be true or false')
+    return {"top_k": top, "handle_impossible_answer": impossible}
 
 
 def tweet_normalize(text):
-    """data.normalize: tweet."""
-    return " ".join("@user" if word.startswith("@") and len(word) > 1 else "http" if word.startswith("http") else word
-                    for word in text.split(" "))
+    """data.normalize: tweet. The text, and its replaced words as (begin, end, new begin, new end)."""
+    out, replaced, at, to = [], [], 0, 0
+    for word in text.split(" "):
+        new = "@user" if word.startswith("@") and len(word) > 1 else "http" if word.startswith("http") else word
+        if new != word:
+            replaced.append((at, at + len(word), to, to + len(new)))
+        out.append(new)
+        at, to = at + len(word) + 1, to + len(new) + 1
+    return " ".join(out), replaced
+
+
+def span_map(first, last, replaced):
+    """A span of the normalised text in the original; a replaced word that it touches is in it as a whole."""
+    begin, end = first, last
+    for old, old_end, new, new_end in replaced:
+        if new <= first:
+            begin = old if first < new_end else first + old_end - new_end
+        if new < last:
+            end = old_end if last <= new_end else last + old_end - new_end
+    return begin, end
 
 
 def softmax(values):
@@ -147,8 +169,7 @@ def softmax(values):
 
 def network_run(model, encoded, names):
     """The named outputs as lists."""
-    features = {name: torch.tensor(encoded[name]).to(model.device) for name in ("input_ids", "attention_mask", "token_type_ids")
-                if name in encoded}
+    features = {name: torch.tensor(encoded[name]).to(model.device) for name in FEATURES if name in encoded}
     with torch.no_grad():
         outputs = model.network(**features)
     return [outputs[name].float().cpu().tolist() for name in names]
@@ -156,7 +177,7 @@ def network_run(model, encoded, names):
 
 def labels_of(model, inputs):
     """For each input its (label, score), best first."""
-    prepare = tweet_normalize if model.tweets else str
+    prepare = (lambda text: tweet_normalize(text)[0]) if model.tweets else str
     names = model.network.config.id2label
     for at in range(0, len(inputs), BATCH):
         texts = [(prepare(text), None if pair is None else prepare(pair)) for text, pair in inputs[at:at + BATCH]]
@@ -171,43 +192,61 @@ def labels_of(model, inputs):
 
 
 def spans_of_window(starts, ends, offsets, sequences):
-    """Every allowed answer of a window, as (score, first character, character behind the last)."""
+    """The best allowed answers of a window, best first: (score, first token, last token, first character, end of the last)."""
     own = [i for i, sequence in enumerate(sequences) if sequence == 1]
-    for i in own:
-        for j in range(i, min(i + ANSWER_TOKENS, own[-1] + 1)):
-            yield starts[i] + ends[j], offsets[i][0], offsets[j][1]
+    spans = [(starts[i] + ends[j], i, j, offsets[i][0], offsets[j][1]) for i in own for j in range(i, min(i + ANSWER_TOKENS, own[-1] + 1))]
+    return sorted(spans, key=lambda span: (-span[0], span[1], span[2]))[:SPANS]
 
 
-def spans_of(model, question, context):
-    """The best answers, best first."""
-    own = len(model.tokenizer(question, add_special_tokens=False)["input_ids"])
-    room = model.length - model.tokenizer.num_special_tokens_to_add(pair=True) - own
-    if room < 1:
-        raise RequestError(f"the question has {own} tokens, so that none of the context fits into {model.length}")
-    encoded = model.tokenizer(question, context, truncation="only_second", max_length=model.length, stride=min(model.stride, room - 1),
-                              return_overflowing_tokens=True, return_offsets_mapping=True, padding=True)
+def spans_merge(windows):
+    """[(score, first, last)] of all windows, best first. What two windows both see counts once."""
     best = {}
+    for spans in windows:
+        seen = {}
+        for score, _, _, first, last in spans:
+            key = first, last, seen.setdefault((first, last), 0)
+            seen[first, last] += 1
+            best[key] = max(score, best.get(key, -math.inf))
+    return [(score, first, last) for (first, last, _), score in sorted(best.items(), key=lambda item: -item[1])[:SPANS]]
+
+
+def question_encode(model, question, context):
+    """Windows of the question and as much of the context as fits, neighbours sharing `stride` tokens."""
+    tokens = [len(model.tokenizer(text, add_special_tokens=False)["input_ids"]) for text in (question, context)]
+    room = model.length - model.tokenizer.num_special_tokens_to_add(pair=True) - tokens[0]
+    if room < 1 or (tokens[1] > room and room <= model.stride):
+        raise RequestError(f"the question has {tokens[0]} tokens: {model.length} leave room for {max(room, 0)} of the context's "
+                           f"{tokens[1]}, and windows share {model.stride}")
+    return model.tokenizer(question, context, truncation="only_second", max_length=model.length, stride=min(model.stride, room - 1),
+                           return_overflowing_tokens=True, return_offsets_mapping=True, padding=True)
+
+
+def spans_of(model, question, context, impossible):
+    """The best answers to a question, best first; with `impossible` "no answer", "", is one of them."""
+    question, replaced, read = question.lstrip(), [], context
+    if model.tweets:
+        question, (read, replaced) = tweet_normalize(question)[0], tweet_normalize(context)
+    encoded, windows, none = question_encode(model, question, read), [], math.inf
     for at in range(0, len(encoded["input_ids"]), BATCH):
-        piece = {name: encoded[name][at:at + BATCH] for name in ("input_ids", "attention_mask", "token_type_ids") if name in encoded}
-        starts, ends = network_run(model, piece, ["start_logits", "end_logits"])
-        for i, (start, end) in enumerate(zip(starts, ends)):
-            for score, first, last in spans_of_window(start, end, encoded["offset_mapping"][at + i], encoded.sequence_ids(at + i)):
-                best[first, last] = max(score, best.get((first, last), -math.inf))
-    order = sorted(best.items(), key=lambda item: (-item[1], item[0]))[:SPANS]
-    if not order:
-        raise RequestError("the context has no words")
-    scores = softmax([score for _, score in order])
-    return [{"answer": context[first:last], "score": score, "start": first, "end": last}
-            for ((first, last), _), score in zip(order, scores)]
+        piece = {name: encoded[name][at:at + BATCH] for name in FEATURES if name in encoded}
+        for i, (starts, ends) in enumerate(zip(*network_run(model, piece, ["start_logits", "end_logits"])), at):
+            windows.append(spans_of_window(starts, ends, encoded["offset_mapping"][i], encoded.sequence_ids(i)))
+            none = min(none, starts[0] + ends[0])
+    spans = [(score, *span_map(first, last, replaced)) for score, first, last in spans_merge(windows)]
+    if impossible or not spans:
+        spans = sorted([*spans, (none, 0, 0)], key=lambda span: -span[0])
+    scores = softmax([score for score, _, _ in spans])
+    return [{"answer": context[first:last], "score": score, "start": first, "end": last} for (_, first, last), score in zip(spans, scores)]
 
 
 def predict_fn(data, model):
     if model.answers:
-        inputs, top = request_parse(data, ("question", "context"), True)
-        found = (spans_of(model, question, context) for question, context in inputs)
+        inputs, wanted = request_parse(data, ("question", "context"), True)
+        found = (spans_of(model, question, context, wanted["handle_impossible_answer"]) for question, context in inputs)
     else:
-        inputs, top = request_parse(data, ("text", "text_pair"), False)
+        inputs, wanted = request_parse(data, ("text", "text_pair"), False)
         found = labels_of(model, inputs)
+    top = wanted["top_k"]
     return [answers[0] if top is None else answers[:top or None] for answers in found]
 
 

@@ -320,12 +320,39 @@ class Handler(s.Case):
             module.ANSWER_TOKENS = case["max_answer_len"]
             found = module.spans_of_window(case["start_logits"], case["end_logits"], case["offsets"],
                                            [None if q < 0 else q for q in case["seq"]])
-            best = max(found, key=lambda span: (span[0], -span[1], -span[2]))
-            want = case["expected"][0]
-            self.assertAlmostEqual(best[0], want["score"], delta=1e-5)
-            if case["kind"] != "flat":
-                self.assertEqual(best[1:], (want["byte_start"], want["byte_end"]))
+            want = case["expected"]
+            module.SPANS = case["n_best"]
+            merged = module.spans_merge([found])
+            scores = module.softmax([score for score, _, _ in merged])
+            self.assertEqual([span[1:] for span in merged], [(w["byte_start"], w["byte_end"]) for w in want])
+            self.assertEqual([span[1:3] for span in found[:len(want)]], [(w["start"], w["end"]) for w in want])
+            for (score, _, _), probability, w in zip(merged, scores, want):
+                self.assertAlmostEqual(score, w["score"], delta=1e-5)
+                self.assertAlmostEqual(probability, w["prob"], delta=1e-5)
 
+    def test_no_answer(self):
+        module, model = self.load("BertForQuestionAnswering")
+        row = {"question": "  who ?", "context": "nobody is here"}
+        self.assertEqual(ask(module, model, {"inputs": row, "parameters": {"handle_impossible_answer": False}})[0]["answer"], "nobody")
+        answers, = ask(module, model, {"inputs": row, "parameters": {"handle_impossible_answer": True, "top_k": 0}})
+        self.assertEqual(model.tokenizer.asked[-1][0], "who ?", "white space in front of a question is left out")
+        none, = [a for a in answers if not a["answer"]]
+        self.assertEqual((none["start"], none["end"]), (0, 0))
+        self.assertEqual(len(answers), 7)
+        self.refused(module, model, {"inputs": row, "parameters": {"handle_impossible_answer": 1}}, "true")
+        module, model = self.load()
+        self.refused(module, model, {"inputs": "a", "parameters": {"handle_impossible_answer": True}}, "top_k")
+
+    def test_answers_in_normalised_text(self):
+        """Offsets are those of the text as it was sent; a replaced word counts as a whole."""
+        module, model = self.load("BertForQuestionAnswering", normalize="tweet", max_length=30)
+        context = "@somebody saw the gull island @other http://t.co/long near"
+        answer, = ask(module, model, {"inputs": {"question": "@you ?", "context": context}})
+        self.assertEqual(model.tokenizer.asked[-1][:2], ("@user ?", "@user saw the gull island @user http near"))
+        self.assertEqual((answer["answer"], context[answer["start"]:answer["end"]]), ("gull island", "gull island"))
+        _, replaced = module.tweet_normalize(context)
+        self.assertEqual(module.span_map(1, 2, replaced), (0, 9))
+        self.assertEqual(module.span_map(6, 33, replaced), (10, 54 - 1))
 
 if __name__ == "__main__":
     s.main()
