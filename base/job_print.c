@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The options for people and as a file: YAML that job_read takes again, the list of `finetuned config`, and
 // docs/options.md.
+#include "base/markup.h"
 #include "base/options.h"
 
 static enum status text_hand_over(char **out, struct text *text) {
@@ -113,15 +114,6 @@ static void list_option(struct text *out, const struct option *option, const str
         text_printf(out, "    not in this version yet: %s\n", later);
 }
 
-// A cell of a table: what Markdown would take for markup is escaped.
-static void cell_add(struct text *out, const char *string) {
-    for (; *string; string++) {
-        if (strchr("|*<>[]`", *string))
-            text_puts(out, "\\");
-        text_add(out, string, 1);
-    }
-}
-
 static void markdown_option(struct text *out, const struct option *option) {
     const char *later = option_later_text(option);
     struct text range = {0};
@@ -130,12 +122,12 @@ static void markdown_option(struct text *out, const struct option *option) {
     if (option->fallback)
         text_printf(out, "`%s`", option->fallback);
     text_puts(out, " | ");
-    cell_add(out, range.at ? range.at : "");
+    markdown_cell_add(out, range.at ? range.at : "");
     text_puts(out, " | ");
-    cell_add(out, option->help);
+    markdown_cell_add(out, option->help);
     if (later) {
         text_puts(out, " (not in this version yet: ");
-        cell_add(out, later);
+        markdown_cell_add(out, later);
         text_puts(out, ")");
     }
     text_puts(out, " |\n");

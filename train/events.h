@@ -3,6 +3,7 @@
 #ifndef FINETUNED_TRAIN_EVENTS_H
 #define FINETUNED_TRAIN_EVENTS_H
 
+#include "base/markup.h"
 #include "base/status.h"
 #include "base/text.h"
 
@@ -35,12 +36,6 @@ void event_number(struct events *events, const char *key, double value); // null
 void event_string(struct events *events, const char *key, const char *value);
 void event_raw(struct events *events, const char *key, const char *json); // ready-made JSON
 enum status event_end(struct events *events);
-
-// "string" in JSON, quotes included, onto `text`. Invalid UTF-8 is replaced by U+FFFD.
-void json_string_bytes(struct text *text, const char *string, size_t size);
-void json_string_add(struct text *text, const char *string);
-// A number with nine digits; null if it is not finite.
-void json_number_add(struct text *text, double value);
 
 // Seconds since 1970.
 double events_now(void);

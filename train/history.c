@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/history.h"
+
+#include "base/file.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void take_count(uint64_t *out, const json_t *event, const char *key) {
+    const json_t *value = json_object_get(event, key);
+    if (json_is_integer(value) && json_integer_value(value) >= 0)
+        *out = (uint64_t)json_integer_value(value);
+}
+
+static double number(const json_t *object, const char *key) {
+    const json_t *value = json_object_get(object, key);
+    return json_is_number(value) ? json_number_value(value) : (double)NAN;
+}
+
+static void take_word(char *out, size_t room, const json_t *object, const char *key) {
+    const char *word = json_string_value(json_object_get(object, key));
+    snprintf(out, room, "%s", word ? word : "");
+}
+
+// What came up to now belongs to a start that has ended.
+static void history_pause(struct history *h, double time) {
+    h->active += h->start > 0 && time > h->start ? time - h->start : 0;
+    h->start = 0;
+}
+
+static void history_start(struct history *h, const json_t *event) {
+    history_pause(h, h->at);
+    h->starts++;
+    double time = number(event, "time");
+    h->start = time == time ? time : 0;
+    take_count(&h->steps_total, event, "steps_total");
+}
+
+static void history_resume(struct history *h, const json_t *event) {
+    uint64_t step = 0;
+    size_t kept = 0;
+    history_pause(h, h->at);
+    take_count(&step, event, "step");
+    for (size_t i = 0; i < h->n; i++)
+        if (h->evaluations[i].step <= step)
+            h->evaluations[kept++] = h->evaluations[i];
+    h->n = kept;
+    h->end_step = h->end_step <= step ? h->end_step : 0;
+    h->loss = h->tweets_per_s = (double)NAN;
+}
+
+static enum status history_evaluation(struct history *h, const json_t *event) {
+    if (h->n == h->room) {
+        size_t room = h->room ? 2 * h->room : 16;
+        struct history_evaluation *grown = realloc(h->evaluations, room * sizeof *grown);
+        if (!grown)
+            return status_set(STATUS_SYSTEM, "events: no memory");
+        h->evaluations = grown;
+        h->room = room;
+    }
+    const json_t *official = json_object_get(event, "official");
+    struct history_evaluation e = {.loss = number(event, "loss"), .value = number(official, "value")};
+    take_count(&e.epoch, event, "epoch");
+    take_count(&e.step, event, "step");
+    take_word(e.split, sizeof e.split, event, "split");
+    take_word(e.official, sizeof e.official, official, "name");
+    h->evaluations[h->n++] = e;
+    return STATUS_OK;
+}
+
+static void history_ended(struct history *h, const json_t *event, const char *name) {
+    const char *reason = json_string_value(json_object_get(event, "reason"));
+    if (strcmp(name, "stop") == 0)
+        snprintf(h->ended, sizeof h->ended, "stop: %s", reason ? reason : "unknown");
+    else
+        snprintf(h->ended, sizeof h->ended, "%s", strcmp(name, "end") ? "no stop event" : "end");
+}
+
+static enum status history_event(struct history *h, const json_t *event) {
+    const char *name = json_string_value(json_object_get(event, "event"));
+    double time = number(event, "time");
+    enum status status = STATUS_OK;
+    if (!name)
+        return STATUS_OK;
+    if (strcmp(name, "start") == 0)
+        history_start(h, event);
+    if (strcmp(name, "resume") == 0)
+        history_resume(h, event);
+    if (strcmp(name, "eval") == 0)
+        status = history_evaluation(h, event);
+    const char *split = json_string_value(json_object_get(event, "split"));
+    if (!split || strcmp(split, "test") != 0) // the best model's evaluation on test names an earlier step
+        take_count(&h->step, event, "step");
+    if (strcmp(name, "step") == 0) {
+        h->loss = number(event, "loss");
+        h->tweets_per_s = number(event, "tweets_per_s");
+        take_count(&h->epoch, event, "epoch");
+    }
+    if (strcmp(name, "end") == 0)
+        take_count(&h->end_step, event, "step");
+    history_ended(h, event, name);
+    if (strcmp(name, "end") == 0 || strcmp(name, "stop") == 0)
+        history_pause(h, time);
+    h->began = h->any || time != time ? h->began : time;
+    h->at = time == time ? time : h->at;
+    h->any = true;
+    return status;
+}
+
+enum status history_parse(struct history *out, size_t *whole, const char *bytes, size_t size) {
+    enum status status = STATUS_OK;
+    *out = (struct history){.ended = "no stop event", .loss = (double)NAN, .tweets_per_s = (double)NAN};
+    *whole = 0;
+    for (const char *end; status == STATUS_OK && *whole < size && (end = memchr(bytes + *whole, '\n', size - *whole));
+         *whole = (size_t)(end - bytes) + 1) {
+        json_t *event = json_loadb(bytes + *whole, (size_t)(end - (bytes + *whole)), 0, NULL);
+        status = history_event(out, event);
+        json_decref(event);
+    }
+    history_pause(out, out->at);
+    if (status != STATUS_OK)
+        history_release(out);
+    return status;
+}
+
+enum status history_read(struct history *out, const char *folder) {
+    char *path = path_join(folder, "events.jsonl"), *bytes = NULL;
+    size_t size = 0, whole;
+    enum status status = path ? STATUS_OK : status_set(STATUS_SYSTEM, "events: no memory");
+    if (status == STATUS_OK && file_named(path))
+        status = file_read(&bytes, &size, path, HISTORY_MAX);
+    if (status == STATUS_OK)
+        status = history_parse(out, &whole, bytes, size);
+    free(bytes);
+    free(path);
+    return status;
+}
+
+void history_release(struct history *history) {
+    free(history->evaluations);
+    *history = (struct history){0};
+}

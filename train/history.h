@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// events.jsonl read back: how far a run is, how it ended, and its evaluations. After a `resume` at step S what came
+// with a step above S is superseded.
+#ifndef FINETUNED_TRAIN_HISTORY_H
+#define FINETUNED_TRAIN_HISTORY_H
+
+#include "base/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define HISTORY_MAX ((size_t)1 << 31) // bytes of an events file that is read back
+
+struct history_evaluation {
+    char split[8];
+    uint64_t epoch, step;
+    double loss, value;
+    char official[40]; // the name of `value`
+};
+
+struct history {
+    bool any;         // there is an event
+    uint64_t starts;  // `start` events
+    double began, at; // time of the first and of the last event
+    double active;    // seconds between each start and its last event, added up
+    uint64_t step, epoch, steps_total;
+    double loss, tweets_per_s; // of the last step event; NaN: none
+    char ended[64];            // "end", "stop: signal", … or "no stop event"
+    uint64_t end_step;         // of the last `end` event; 0: none
+    struct history_evaluation *evaluations;
+    size_t n, room;
+    // internal
+    double start;
+};
+
+// `whole`: how many of the bytes are whole lines; what follows is a line that a crash cut. Lines that are no events are
+// passed over.
+enum status history_parse(struct history *out, size_t *whole, const char *bytes, size_t size);
+// <folder>/events.jsonl; nothing (any false) if it is not there.
+enum status history_read(struct history *out, const char *folder);
+void history_release(struct history *history);
+
+#endif
