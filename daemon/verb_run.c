@@ -13,10 +13,10 @@ static enum status run_phases(struct trainer *t, const struct job *job, struct c
     TRY(run_missing(&make, t));
     if (!make)
         return STATUS_OK;
-    TRY(trainer_best(t));
-    if (make & RUN_MAKES_REPORT)
-        TRY(trainer_finish(t));
+    TRY(trainer_finish(t, make & RUN_MAKES_REPORT));
     TRY(comm_agree(comm, run_export(t, make)));
+    if (make & RUN_MAKES_REPORT)
+        TRY(report_write(t));
     return comm_agree(comm, trainer_end_event(t));
 }
 

@@ -66,18 +66,17 @@ static bool save_due(const struct trainer *t, const struct step_result *r) {
 }
 
 enum status boundary_evaluate(struct trainer *t, bool *better) {
-    struct metrics metrics;
-    double loss;
-    TRY(evaluate_split(t, SPLIT_VAL, &metrics, &loss));
-    double score = evaluate_score(t, &metrics, loss);
+    struct evaluation val;
+    TRY(evaluate_split(t, SPLIT_VAL, &val));
+    double score = evaluate_score(t, &val);
     *better = score == score && (t->state.best_step == 0 || score > t->state.best_metric);
     t->state.evaluations_without_gain = *better ? 0 : t->state.evaluations_without_gain + 1;
     if (*better) {
         t->state.best_step = t->state.step;
         t->state.best_metric = score;
     }
-    enum status status = evaluate_event(t, SPLIT_VAL, &metrics, loss);
-    metrics_close(&metrics);
+    enum status status = evaluate_event(t, SPLIT_VAL, &val);
+    evaluation_release(&val);
     return status;
 }
 

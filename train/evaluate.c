@@ -2,7 +2,7 @@
 #include "base/text.h"
 #include "data/labels.h"
 #include "train/evaluate.h"
-#include "train/trainer.h"
+#include "train/events.h"
 
 int32_t evaluate_argmax(const float *logits, uint32_t n) {
     uint32_t best = 0;
@@ -134,56 +134,4 @@ void evaluate_print(struct text *text, const struct metrics *m, enum metric offi
                                : "[",
                         (unsigned long long)m->confusion[gold * m->classes + c], c + 1 == m->classes ? "]" : "");
     text_puts(text, "]");
-}
-
-enum status evaluate_split(struct trainer *t, enum source_split split, struct metrics *metrics, double *loss) {
-    const struct shard *shard = &t->inputs.shards[split];
-    struct evaluator e = {.pass = t->pass,
-                          .batch = &t->batch,
-                          .weights = t->arenas.weights,
-                          .config = &t->inputs.config,
-                          .max_tokens = t->batch_tokens,
-                          .max_examples = t->batch_examples,
-                          .comm = t->comm};
-    struct answer *answers;
-    params_current(t->optimizer);
-    TRY(evaluate_shard(&answers, &e, shard));
-    enum status status = evaluate_metrics(metrics, loss, answers, shard->n, t->inputs.config.labels);
-    free(answers);
-    return status;
-}
-
-static enum metric job_metric(const struct trainer *t) {
-    switch (t->job->train.best_metric) {
-    case JOB_ACCURACY:
-        return METRIC_ACCURACY;
-    case JOB_MACRO_F1:
-        return METRIC_MACRO_F1;
-    case JOB_MACRO_RECALL:
-        return METRIC_MACRO_RECALL;
-    case JOB_LOSS:
-        return METRIC_LOSS;
-    default:
-        return metric_official(t->job->data.task);
-    }
-}
-
-double evaluate_score(const struct trainer *t, const struct metrics *metrics, double loss) {
-    enum metric metric = job_metric(t);
-    return metric == METRIC_LOSS ? -loss : metric_value(metrics, metric);
-}
-
-enum status evaluate_event(struct trainer *t, enum source_split split, const struct metrics *metrics, double loss) {
-    enum metric official = metric_official(t->job->data.task);
-    log_info("eval %s: epoch %llu, step %llu: loss %.4f, %s %.4f, accuracy %.4f", split_names[split],
-             (unsigned long long)t->weights_epoch, (unsigned long long)t->weights_step, loss, metric_name(official),
-             metric_value(metrics, official), metrics->accuracy);
-    event_begin(&t->events, "eval");
-    event_string(&t->events, "split", split_names[split]);
-    event_integer(&t->events, "epoch", (int64_t)t->weights_epoch);
-    event_integer(&t->events, "step", (int64_t)t->weights_step);
-    event_number(&t->events, "loss", loss);
-    text_puts(&t->events.line, ", ");
-    evaluate_print(&t->events.line, metrics, official, &t->inputs.labels);
-    return event_end(&t->events);
 }

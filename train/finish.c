@@ -28,28 +28,32 @@ static enum status finish_best(struct trainer *t) {
     return status;
 }
 
-enum status trainer_best(struct trainer *t) {
-    TRY(comm_agree(t->comm, finish_best(t)));
-    return evaluate_split(t, SPLIT_VAL, &t->best_val, &t->best_val_loss);
+static enum status finish_evaluate(struct trainer *t, struct evaluation out[SPLITS]) {
+    for (int split = SPLIT_VAL; split <= SPLIT_TEST; split++)
+        if (t->inputs.shards[split].n)
+            TRY(evaluate_split(t, (enum source_split)split, &out[split]));
+    return STATUS_OK;
 }
 
-enum status trainer_finish(struct trainer *t) {
-    struct metrics metrics;
-    double loss;
-    TRY(evaluate_split(t, SPLIT_TEST, &metrics, &loss));
-    enum status status = evaluate_event(t, SPLIT_TEST, &metrics, loss);
-    if (status == STATUS_OK)
-        status = report_write(t, &metrics, loss);
-    metrics_close(&metrics);
-    return comm_agree(t->comm, status);
+enum status trainer_finish(struct trainer *t, bool report) {
+    // The weights in memory are the last step's, also of a run that was complete before.
+    if (report && t->state.best_step != t->state.step)
+        TRY(finish_evaluate(t, t->last));
+    TRY(comm_agree(t->comm, finish_best(t)));
+    TRY(finish_evaluate(t, t->best));
+    if (!report || !t->best[SPLIT_TEST].there)
+        return STATUS_OK;
+    return comm_agree(t->comm, evaluate_event(t, SPLIT_TEST, &t->best[SPLIT_TEST]));
 }
 
 enum status trainer_end_event(struct trainer *t) {
+    double official;
+    evaluation_official(t, &t->best[SPLIT_VAL], &official);
     event_begin(&t->events, "end");
     event_integer(&t->events, "step", (int64_t)t->state.step);
     event_integer(&t->events, "epoch", (int64_t)t->state.epoch);
     text_printf(&t->events.line, ", \"best\": {\"step\": %llu, \"official\": ", (unsigned long long)t->state.best_step);
-    json_number_add(&t->events.line, metric_value(&t->best_val, metric_official(t->job->data.task)));
+    json_number_add(&t->events.line, official);
     text_puts(&t->events.line, "}");
     event_number(&t->events, "seconds", trainer_clock() - t->started);
     return event_end(&t->events);

@@ -93,15 +93,15 @@ static enum status report_put(const struct trainer *t, const char *name, struct 
     return status;
 }
 
-enum status report_write(struct trainer *t, const struct metrics *test, double test_loss) {
+enum status report_write(struct trainer *t) {
     enum metric official = metric_official(t->job->data.task);
     struct text md = {0}, json = {0};
     markdown_provenance(&md, t);
-    markdown_split(&md, "test", test, test_loss, official, &t->inputs.labels);
-    markdown_split(&md, "val", &t->best_val, t->best_val_loss, official, &t->inputs.labels);
+    markdown_split(&md, "test", &t->best[SPLIT_TEST].metrics, t->best[SPLIT_TEST].loss, official, &t->inputs.labels);
+    markdown_split(&md, "val", &t->best[SPLIT_VAL].metrics, t->best[SPLIT_VAL].loss, official, &t->inputs.labels);
     json_provenance(&json, t);
-    json_split(&json, "val", &t->best_val, t->best_val_loss, official, &t->inputs.labels);
-    json_split(&json, "test", test, test_loss, official, &t->inputs.labels);
+    json_split(&json, "val", &t->best[SPLIT_VAL].metrics, t->best[SPLIT_VAL].loss, official, &t->inputs.labels);
+    json_split(&json, "test", &t->best[SPLIT_TEST].metrics, t->best[SPLIT_TEST].loss, official, &t->inputs.labels);
     text_puts(&json, "\n}\n");
     if (t->comm->rank != 0) {
         text_release(&md);

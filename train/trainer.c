@@ -191,7 +191,10 @@ void trainer_close(struct trainer *t) {
     batch_close(&t->batch);
     plan_close(&t->plan);
     trainer_state_release(&t->state);
-    metrics_close(&t->best_val);
+    for (int split = 0; split < SPLITS; split++) {
+        evaluation_release(&t->best[split]);
+        evaluation_release(&t->last[split]);
+    }
     inputs_close(&t->inputs);
     events_close(&t->events);
     pool_close(t->pool);

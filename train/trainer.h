@@ -32,6 +32,19 @@ struct meter {
     double flops;
 };
 
+// What a model scores on a split.
+struct evaluation {
+    bool there;           // false: not evaluated, or the split is empty
+    uint64_t step, epoch; // of its weights
+    double loss;
+    struct metrics metrics;
+};
+
+// Seconds of this start.
+struct trainer_times {
+    double tokenise, steps, evaluate, save, export;
+};
+
 struct trainer {
     const struct job *job;
     struct comm *comm;
@@ -59,9 +72,10 @@ struct trainer {
     struct trainer_state state;
     uint64_t weights_step, weights_epoch; // which weights are in the arena: the run's own, in the end the best's
     struct checkpoint_dir checkpoints;
-    char base_note[256];     // what import said
-    struct metrics best_val; // of the best model, from trainer_best on
-    double best_val_loss;
+    char base_note[256];                          // what import said
+    struct evaluation best[SPLITS], last[SPLITS]; // val and test, of the best and the last step's model, from
+                                                  // trainer_finish on
+    struct trainer_times times;
     double started, trained_s; // seconds, monotonic
     struct meter meter;
     double peak_flops;                     // a second, all ranks' threads, of the register-only loop
@@ -86,10 +100,9 @@ void trainer_close(struct trainer *trainer);
 // diverged.
 enum status trainer_run(struct trainer *trainer);
 
-// Brings the best model's weights into trainer->arenas.weights and evaluates it on val.
-enum status trainer_best(struct trainer *trainer);
-// Evaluates the best model on test and writes report.json and report.md.
-enum status trainer_finish(struct trainer *trainer);
+// When training has ended: brings the best model's weights into trainer->arenas.weights and fills trainer->best. With
+// `report` (it will be written): trainer->last too, and the eval event of the best model on test.
+enum status trainer_finish(struct trainer *trainer, bool report);
 // A run that failed: its stop event, unless it has one. Leaves the thread's message as it is if the event is written.
 void trainer_fail(struct trainer *trainer, enum status status);
 // The last event.
@@ -119,12 +132,16 @@ enum status train_step(struct trainer *trainer, struct step_result *out);
 enum status trainer_boundary(struct trainer *trainer, const struct step_result *result);
 enum status boundary_evaluate(struct trainer *trainer, bool *better);
 
-// evaluate.c: a split with the weights as they are now (brought up to date). Every rank gets the same answer.
-enum status evaluate_split(struct trainer *trainer, enum source_split split, struct metrics *metrics, double *loss);
-enum status evaluate_event(struct trainer *trainer, enum source_split split, const struct metrics *metrics,
-                           double loss);
-double evaluate_score(const struct trainer *trainer, const struct metrics *metrics,
-                      double loss); // job's best_metric; higher is better
+// evaluation.c: a split with the weights as they are now (brought up to date). Every rank gets the same answer.
+enum status evaluate_split(struct trainer *trainer, enum source_split split, struct evaluation *out);
+enum status evaluate_event(struct trainer *trainer, enum source_split split, const struct evaluation *evaluation);
+// By the job's best_metric; higher is better.
+double evaluate_score(const struct trainer *trainer, const struct evaluation *evaluation);
+// The name of the task's official metric, and its value; NaN if the split has none.
+const char *evaluation_official(const struct trainer *trainer, const struct evaluation *evaluation, double *value);
+// An `eval` event's keys from "loss" on, as the inside of a JSON object.
+void evaluation_print(struct text *out, const struct trainer *trainer, const struct evaluation *evaluation);
+void evaluation_release(struct evaluation *evaluation);
 
 // resume.c
 enum status resume_open(struct trainer *trainer);
@@ -134,6 +151,6 @@ enum status save_now(struct trainer *trainer);
 enum status setup_plan(struct trainer *trainer);
 enum status setup_model(struct trainer *trainer);
 // report.c
-enum status report_write(struct trainer *trainer, const struct metrics *test, double test_loss);
+enum status report_write(struct trainer *trainer);
 
 #endif
