@@ -67,14 +67,28 @@ char *file_nearest_folder(const char *path) {
     return name;
 }
 
+// What mkdir -p would begin with: the nearest folder and one name more. malloc'ed; `path` itself if nothing is missing.
+static char *path_first_missing(const char *path, const char *nearest) {
+    size_t size = strcmp(nearest, ".") == 0 ? 0 : strlen(nearest);
+    size += strspn(path + size, "/");
+    return strndup(path, size + strcspn(path + size, "/"));
+}
+
 enum status file_can_make_folders(const char *path) {
     char *nearest = file_nearest_folder(path);
     enum status status = STATUS_OK;
     if (!nearest)
         return status_set(STATUS_SYSTEM, "create folder %s: no memory", path);
     errno = *path ? ENOTDIR : ENOENT;
-    if (!*path || !file_is_folder(nearest) || access(nearest, W_OK | X_OK) != 0)
-        status = file_error(STATUS_IO, "create folder", path);
+    if (!*path || !file_is_folder(nearest)) {
+        status = file_error(STATUS_IO, "create folder", *path ? nearest : path);
+    } else if (access(nearest, W_OK | X_OK) != 0) {
+        int error = errno;
+        char *first = path_first_missing(path, nearest);
+        errno = error;
+        status = file_error(STATUS_IO, "create folder", first ? first : path);
+        free(first);
+    }
     free(nearest);
     return status;
 }

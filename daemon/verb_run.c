@@ -2,6 +2,7 @@
 // finetuned run JOB.yaml: the whole of a job, from text to artifacts.
 #include "daemon/verbs.h"
 
+#include "daemon/dry_run.h"
 #include "daemon/flags.h"
 #include "daemon/run_export.h"
 #include "train/trainer.h"
@@ -44,13 +45,17 @@ static enum status run_world(const struct job *job, struct comm *comm) {
     return status;
 }
 
-static enum status run_job(const struct job *job) {
+struct run_flags {
+    bool dry, json;
+};
+
+static enum status run_job(const struct job *job, const struct run_flags *f) {
     struct comm *comm = NULL;
     enum status status = comm_open(&comm, job->comm.backend);
     if (status != STATUS_OK)
         return verb_exit(status), status;
     log_setup((enum log_level)job->log.level, comm->rank, comm->world);
-    status = run_world(job, comm);
+    status = f->dry ? dry_run(job, comm, f->json) : run_world(job, comm);
     comm_close(comm);
     return status;
 }
@@ -61,12 +66,18 @@ static int run_refused(enum status status) {
     return rank && strcmp(rank, "0") != 0 ? status_exit_code(status) : verb_exit(status);
 }
 
-static const struct flag flags[] = {FLAGS_END};
-static const char *const later[] = {"--dry-run", NULL};
+static struct run_flags given;
+static const struct flag flags[] = {
+    {"--dry-run", FLAG_SWITCH, &given.dry, NULL,
+     "says what the run would do, its steps, memory, disk and time, and refuses what it would refuse; writes nothing",
+     NULL, false},
+    {"--json", FLAG_SWITCH, &given.json, NULL, "with --dry-run: one JSON object", NULL, false},
+    FLAGS_END,
+};
 
 const struct verb_flags verb_run_flags = {
     .verb = "run",
-    .usage = "[JOB.yaml] [--key value …]",
+    .usage = "[JOB.yaml] [--dry-run [--json]] [--key value …]",
     .about =
         "Trains the job to its end, evaluates on val each epoch, saves checkpoints, scores the best model on test and "
         "exports it.\n"
@@ -75,7 +86,6 @@ const struct verb_flags verb_run_flags = {
         "Exit codes: 0 done, 64 usage, 65 data, model or checkpoint unusable or diverged, 74 I/O, 75 stopped with a "
         "checkpoint: start it again.",
     .flags = flags,
-    .later = later,
     .words = "FILE",
     .keys = true,
 };
@@ -85,12 +95,14 @@ int verb_run(int argc, char **argv) {
     struct job_words words;
     bool helped;
     enum status status = flags_parse_job(&words, &verb_run_flags, argc, argv, &helped);
+    if (status == STATUS_OK && !helped && given.json && !given.dry)
+        status = status_set(STATUS_USAGE, "run: --json goes with --dry-run (a run's own JSON is <out>/events.jsonl)");
     if (status == STATUS_OK && !helped)
         status = job_read(&job, words.file, words.options, words.n_options, JOB_NEED_RUN);
     job_words_release(&words);
     if (status != STATUS_OK || helped)
         return helped ? 0 : run_refused(status);
-    status = run_job(job);
+    status = run_job(job, &given);
     job_free(job);
     return status == STATUS_OK ? verb_exit(status) : status_exit_code(status);
 }

@@ -179,12 +179,11 @@ static enum status inputs_shard(struct inputs *inputs, const struct job *job, en
                                     .doc_stride = (uint32_t)job->data.doc_stride,
                                     .normalize = (enum tokenizer_normalize)job->data.normalize,
                                     .spare = inputs->spare};
-    bool made;
     if (source->n == 0)
         return STATUS_OK; // no test split
-    TRY(shard_prepare(&inputs->shards[split], &made, job->data.cache, split, source, &inputs->labels, inputs->tokenizer,
-                      &options, pool));
-    inputs_report(split, &inputs->shards[split], made);
+    TRY(shard_prepare(&inputs->shards[split], &inputs->made[split], job->data.cache, split, source, &inputs->labels,
+                      inputs->tokenizer, &options, pool));
+    inputs_report(split, &inputs->shards[split], inputs->made[split]);
     return STATUS_OK;
 }
 

@@ -21,6 +21,7 @@ struct inputs {
     struct labels labels;
     struct shard shards[SPLITS];   // of test n is 0 where there is none to score
     struct source sources[SPLITS]; // question answering: val's and test's stay open: windows name their rows
+    bool made[SPLITS];             // the shard was not in the cache
     uint32_t shared_texts;         // texts that train and test share
     const char *spare;             // set before inputs_open: shard_options.spare
     char data_hash[33], base_hash[33];

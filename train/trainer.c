@@ -201,8 +201,7 @@ void trainer_close(struct trainer *t) {
     owner_release(t->owner);
 }
 
-// A step that failed on one rank: the others wait for it and can't be told otherwise.
-static enum status run_failed(struct trainer *t, enum status status) {
+enum status trainer_failed(struct trainer *t, enum status status) {
     if (t->comm->world == 1)
         return status;
     log_error("step %llu: %s", (unsigned long long)t->state.step, status_message());
@@ -214,7 +213,7 @@ enum status trainer_run(struct trainer *t) {
         struct step_result result;
         enum status status = train_step(t, &result);
         if (status != STATUS_OK)
-            return run_failed(t, status);
+            return trainer_failed(t, status);
         TRY(trainer_boundary(t, &result));
         if (trainer_ended(t))
             t->end = TRAINER_FINISHED;

@@ -99,6 +99,9 @@ void trainer_close(struct trainer *trainer);
 // Trains to the end or to a stop; evaluates and saves on the way. STATUS_AGAIN: stopped with a checkpoint; STATUS_DATA:
 // diverged.
 enum status trainer_run(struct trainer *trainer);
+// After a step that failed on one rank: the others wait for it and can't be told otherwise, so that in a world of
+// several it does not return.
+enum status trainer_failed(struct trainer *trainer, enum status status);
 
 // When training has ended: brings the best model's weights into trainer->arenas.weights and fills trainer->best. With
 // `report` (it will be written): trainer->last too, and the eval event of the best model on test.

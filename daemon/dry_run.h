@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// finetuned run --dry-run: what the run would do and take, with nothing written.
+#ifndef FINETUNED_DAEMON_DRY_RUN_H
+#define FINETUNED_DAEMON_DRY_RUN_H
+
+#include "base/job.h"
+#include "comm/comm.h"
+#include "train/dry_run.h"
+
+// What is needed on a file system, and what it has.
+struct dry_room {
+    char *folder;     // the nearest one that is there
+    uint64_t needed;  // bytes that are still to come
+    uint64_t free;    // bytes that we may use
+    const char *what; // "checkpoints"
+};
+
+struct dry_report {
+    const struct trainer *trainer;
+    uint64_t step;            // where the run would begin
+    struct dry_memory memory; // of a rank
+    struct dry_disk disk;
+    struct dry_room rooms[2]; // checkpoints; everything else in <out>. On one file system the first holds both
+    unsigned n_rooms;
+    struct dry_work work;
+    struct dry_time time; // steps 0: not measured
+    uint64_t available;   // memory of this host, HOST_NONE if not known
+};
+
+// Sizes alone, of a trainer that trainer_look opened.
+enum status dry_report_open(struct dry_report *out, const struct trainer *trainer);
+void dry_report_close(struct dry_report *report);
+// Bytes that all ranks of this host take.
+uint64_t dry_report_memory(const struct dry_report *report);
+// STATUS_IO if some file system has too little room, naming it.
+enum status dry_report_room(const struct dry_report *report);
+
+// Collective; rank 0 prints. What run would refuse is refused in the same words with the same code.
+enum status dry_run(const struct job *job, struct comm *comm, bool json);
+
+#endif
