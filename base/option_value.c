@@ -46,24 +46,11 @@ static bool option_set_integer(const struct option *option, int64_t *at, const c
 }
 
 static bool option_set_size(const struct option *option, int64_t *at, const char *text) {
-    static const char *const units[] = {"", "KiB", "MiB", "GiB", "TiB"};
-    size_t digits = strspn(text, "0123456789");
-    char number[20];
     int64_t value;
-    if (digits == 0 || digits >= sizeof number)
+    if (!text_to_size(text, &value) || !option_number_allowed(option, (double)value))
         return false;
-    memcpy(number, text, digits);
-    number[digits] = '\0';
-    for (int i = 0; i < 5; i++) {
-        if (strcmp(text + digits, units[i]) != 0)
-            continue;
-        if (!text_to_i64(number, &value) || __builtin_mul_overflow(value, (int64_t)1 << (10 * i), &value) ||
-            !option_number_allowed(option, (double)value))
-            return false;
-        *at = value;
-        return true;
-    }
-    return false;
+    *at = value;
+    return true;
 }
 
 static bool option_set_real(const struct option *option, double *at, const char *text) {

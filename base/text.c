@@ -171,6 +171,21 @@ bool text_to_i64(const char *string, int64_t *out) {
     return true;
 }
 
+bool text_to_size(const char *string, int64_t *out) {
+    static const char *const units[] = {"", "KiB", "MiB", "GiB", "TiB"};
+    const size_t digits = strspn(string, "0123456789");
+    char number[20];
+    int64_t value;
+    if (digits >= sizeof number)
+        return false;
+    memcpy(number, string, digits);
+    number[digits] = '\0';
+    for (int i = 0; i < 5; i++)
+        if (strcmp(string + digits, units[i]) == 0 && text_to_i64(number, &value))
+            return !__builtin_mul_overflow(value, (int64_t)1 << (10 * i), out);
+    return false;
+}
+
 static locale_t text_locale;
 static pthread_once_t text_locale_once = PTHREAD_ONCE_INIT;
 

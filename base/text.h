@@ -39,6 +39,7 @@ size_t utf8_check(const char *bytes, size_t size);
 // Whole-string numbers: false if `string` is empty, has anything before or behind the number, or is out of range.
 bool text_to_i64(const char *string, int64_t *out);
 bool text_to_u64(const char *string, uint64_t *out);
+bool text_to_size(const char *string, int64_t *out);  // bytes, or with a unit: 512MiB (KiB, MiB, GiB, TiB)
 bool text_to_double(const char *string, double *out); // finite only; independent of the locale
 
 // Of `names` (`n` of them) the one nearest to `wanted` (edit distance), NULL if none is near. Borrowed.

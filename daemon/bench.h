@@ -10,12 +10,15 @@
 // argv[0] is "bench NAME"; the flags follow. With --json the result is added to `json` as one object, else it is
 // printed for people. Nothing of both after --help.
 typedef enum status bench_run(int argc, char **argv, struct text *json);
-bench_run bench_tokenize;
-extern const struct verb_flags bench_tokenize_flags;
+bench_run bench_gemm, bench_tokenize, bench_io;
+extern const struct verb_flags bench_gemm_flags, bench_tokenize_flags, bench_io_flags;
 
 // `"key": value` with a comma before it if it is not an object's first.
 void bench_number(struct text *json, const char *key, double value);
 void bench_string(struct text *json, const char *key, const char *value);
+
+// Seconds of this thread on a core: what it waited for its turn does not count.
+double bench_thread_clock(void);
 
 // The middle one of n numbers, which are put in order.
 double bench_median(double *values, size_t n);

@@ -28,23 +28,16 @@ struct tokenize_bench {
     double first_s, pass_s; // of one pass over all texts: the first, and the middle one of those behind it
 };
 
-// Seconds of this thread on a core: what it waited for others' turns is not the tokenizer's.
-static double thread_clock(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
 // All texts once; seconds.
 static enum status tokenize_pass(struct tokenize_bench *b, double *seconds) {
     const struct tokenizer_options options = {.special = TOKENIZER_LITERAL};
-    const double begin = thread_clock();
+    const double begin = bench_thread_clock();
     b->tokens = 0;
     for (size_t i = 0; i < b->texts.n; i++) {
         TRY(tokenizer_encode(b->tokenizer, &b->encoding, b->texts.at[i].at, b->texts.at[i].size, NULL, 0, &options));
         b->tokens += b->encoding.n;
     }
-    *seconds = thread_clock() - begin;
+    *seconds = bench_thread_clock() - begin;
     return STATUS_OK;
 }
 

@@ -8,6 +8,8 @@
 #include "train/events.h"
 
 #include <math.h>
+#include <stdlib.h>
+#include <time.h>
 
 struct bench {
     const char *name;
@@ -15,7 +17,9 @@ struct bench {
 };
 
 static const struct bench benches[] = {
+    {"gemm", bench_gemm},
     {"tokenize", bench_tokenize},
+    {"io", bench_io},
 };
 #define BENCHES (sizeof benches / sizeof *benches)
 
@@ -31,6 +35,12 @@ void bench_string(struct text *json, const char *key, const char *value) {
     json_string_add(json, value);
 }
 
+double bench_thread_clock(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
 static int number_compare(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
@@ -43,7 +53,7 @@ double bench_median(double *values, size_t n) {
     return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
 }
 
-static const struct verb_flags *const parts[] = {&bench_tokenize_flags, NULL};
+static const struct verb_flags *const parts[] = {&bench_gemm_flags, &bench_tokenize_flags, &bench_io_flags, NULL};
 
 static bool json_wanted;
 static const struct flag flags[] = {
@@ -53,9 +63,11 @@ static const struct flag flags[] = {
 
 const struct verb_flags verb_bench_flags = {
     .verb = "bench",
-    .usage = "[tokenize] [--json] [flags]",
+    .usage = "[gemm|tokenize|io] [--json] [flags]",
     .about = "Measures this host, which should do nothing else meanwhile; without a name all of them in turn.\n"
+             "gemm: the products of linear layers, as shares of the processor's peak.\n"
              "tokenize: texts a second that become token ids.\n"
+             "io: writing, fsync, reading and small commits in a folder.\n"
              "finetuned bench NAME --help says more of each.",
     .flags = flags,
     .max_words = 0,

@@ -2,6 +2,7 @@
 """`bench`: keys and sane values, never speed; nothing left behind; wrong flags."""
 import json
 import os
+import signal
 
 import support as s
 
@@ -30,7 +31,7 @@ class Names(Bench):
     def test_help(self):
         result = s.run("bench", "--help")
         self.assertExit(result, 0)
-        for name in ("tokenize",):
+        for name in ("gemm", "tokenize", "io"):
             self.assertIn(name, result.out)
             self.assertExit(s.run("bench", name, "--help"), 0)
 
@@ -76,6 +77,99 @@ class Tokenize(Bench):
         self.refused(64, "go together", "tokenize", "--data.dir", ".")
         self.refused(64, "not both", "tokenize", "--file", path, path)
         self.refused(65, "vocab", "tokenize", "--model", os.path.dirname(path))
+
+
+class Gemm(Bench):
+    def check(self, found, threads, shapes):
+        self.assertEqual(found["threads"], threads)
+        self.assertGreater(found["peak_gflops"], 0)
+        self.assertEqual({(row["product"], row["parts"]) for row in found["shapes"]},
+                         {("forward", 1), ("input", 1), ("weight", 1), ("weight", 16)})
+        self.assertEqual(len(found["shapes"]), 4 * shapes)
+        for row in found["shapes"]:
+            self.assertPositive(row, "m", "n", "k", "gflops", "share")
+            self.assertLessEqual(row["share"], 1.5)
+            self.assertAlmostEqual(row["share"], row["gflops"] / found["peak_gflops"], places=6)
+            name = f"{row['product']} {row['m']}x{row['n']}x{row['k']}" + (" 16 parts" if row["parts"] == 16 else "")
+            self.assertEqual(found["gflops"][name], row["gflops"])
+        self.assertEqual(len(found["gflops"]), 4 * shapes)
+        self.assertEqual(len(found["tree_time"]), shapes)
+        self.assertPositive(found["tree_time"], *found["tree_time"])
+
+    def test_usual(self):
+        self.check(self.bench("gemm", "--ms", 1, "--threads", 1), 1, 10)
+
+    def test_sets(self):
+        """Every instruction set, on a shape whose rows and columns fill no tile."""
+        for isa in ("plain", "avx2", "avx512"):
+            result = s.run("bench", "gemm", "--json", "--ms", 1, "--threads", 1, "--isa", isa, "--shape", "31x33x35")
+            if result.rc == 69:
+                self.assertIn(isa, result.err)
+                continue
+            self.assertExit(result, 0)
+            found = json.loads(result.out)
+            self.assertEqual(found["isa"], isa)
+            self.check(found, 1, 1)
+
+    def test_table(self):
+        result = s.run("bench", "gemm", "--ms", 1, "--shape", "16x32x32")
+        self.assertExit(result, 0)
+        self.assertIn("weight grad.", result.out)
+        self.assertIn("tree over 16 parts", result.out)
+
+    def test_wrong(self):
+        for shape in ("", "1", "1x2", "0x1x1", "1x1x65537", "1x1x1x1", "ax1x1", "1x-1x1", "1x1x", "99999999999999999999x1x1"):
+            self.refused(64, "--shape", "gemm", "--shape", shape)
+        self.refused(64, "plain, avx2, avx512", "gemm", "--isa", "sse")
+        self.refused(64, "--threads", "gemm", "--threads", "0")
+        self.refused(64, "argument", "gemm", "word")
+
+
+class Io(Bench):
+    KEYS = ("bytes", "block_bytes", "write_mb_per_s", "write_fsync_mb_per_s", "read_mb_per_s", "commits", "commit_ms", "commit_worst_ms")
+
+    def folder(self):
+        path = self.path("io")
+        os.makedirs(path, exist_ok=True)
+        return path
+
+    def test_good(self):
+        folder = self.folder()
+        found = self.bench("io", "--dir", folder, "--size", "3MiB", "--commits", 3)
+        self.assertPositive(found, *self.KEYS)
+        self.assertGreaterEqual(found["fsync_s"], 0)
+        self.assertEqual((found["bytes"], found["commits"], found["dir"]), (3 << 20, 3, folder))
+        self.assertLessEqual(found["commit_ms"], found["commit_worst_ms"])
+        self.assertEqual(os.listdir(folder), [])
+        result = s.run("bench", "io", "--size", "1MiB", "--commits", 1, cwd=folder)
+        self.assertExit(result, 0)
+        self.assertIn("MB/s", result.out)
+        self.assertEqual(os.listdir(folder), [])
+
+    def test_wrong(self):
+        for size in ("0", "1MiB2", "1000", "big", "-1MiB"):
+            self.refused(64, "--size", "io", "--size", size)
+        self.refused(74, "missing", "io", "--dir", self.path("missing"))
+        self.refused(74, "No space left", "io", "--dir", self.folder(), "--size", "4096TiB")
+
+    def test_full(self):
+        """A file-size limit stands in for a disk that fills up while it is written."""
+        folder = self.folder()
+        limit = ("bash", "-c", 'ulimit -f 2048; exec "$@"', "limit")
+        result = s.run("bench", "io", "--dir", folder, "--size", "8MiB", before=limit)
+        self.assertExit(result, 74)
+        self.assertEqual(os.listdir(folder), [])
+
+    def test_stopped(self):
+        folder = self.folder()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            process = s.start("bench", "io", "--dir", folder, "--size", "1MiB", "--commits", 1000000)
+            self.assertTrue(s.wait_for(lambda: os.listdir(folder), process))
+            process.send_signal(number)
+            result = s.finish(process)
+            self.assertExit(result, 75)
+            self.assertIn(number.name, result.err)
+            self.assertEqual(os.listdir(folder), [])
 
 
 if __name__ == "__main__":

@@ -129,6 +129,21 @@ static void test_integers(void **state) {
     assert_true(text_to_i64("-0", &i) && i == 0);
 }
 
+static void test_sizes(void **state) {
+    (void)state;
+    int64_t value;
+    assert_true(text_to_size("0", &value) && value == 0);
+    assert_true(text_to_size("4096", &value) && value == 4096);
+    assert_true(text_to_size("3KiB", &value) && value == 3072);
+    assert_true(text_to_size("512MiB", &value) && value == 536870912);
+    assert_true(text_to_size("1TiB", &value) && value == INT64_C(1) << 40);
+    assert_true(text_to_size("9223372036854775807", &value) && value == INT64_MAX);
+    static const char *const bad[] = {
+        "", "KiB", "-1", "1kib", "1 KiB", "1KiB ", "1.5GiB", "8388608TiB", "99999999999999999999"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_false(text_to_size(bad[i], &value));
+}
+
 static void test_doubles(void **state) {
     (void)state;
     setlocale(LC_ALL, "de_DE.UTF-8"); // may be missing here; where it is not, the comma must not matter
@@ -180,8 +195,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_build),    cmocka_unit_test(test_unsigned),     cmocka_unit_test(test_ceiling),
         cmocka_unit_test(test_utf8_all), cmocka_unit_test(test_utf8_invalid), cmocka_unit_test(test_utf8_check),
-        cmocka_unit_test(test_integers), cmocka_unit_test(test_doubles),      cmocka_unit_test(test_nearest),
-        cmocka_unit_test(test_format),
+        cmocka_unit_test(test_integers), cmocka_unit_test(test_sizes),        cmocka_unit_test(test_doubles),
+        cmocka_unit_test(test_nearest),  cmocka_unit_test(test_format),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
