@@ -128,13 +128,13 @@ class Gemm(Bench):
 class Io(Bench):
     KEYS = ("bytes", "block_bytes", "write_mb_per_s", "write_fsync_mb_per_s", "read_mb_per_s", "commits", "commit_ms", "commit_worst_ms")
 
-    def folder(self):
+    def place(self):
         path = self.path("io")
         os.makedirs(path, exist_ok=True)
         return path
 
     def test_good(self):
-        folder = self.folder()
+        folder = self.place()
         found = self.bench("io", "--dir", folder, "--size", "3MiB", "--commits", 3)
         self.assertPositive(found, *self.KEYS)
         self.assertGreaterEqual(found["fsync_s"], 0)
@@ -150,18 +150,18 @@ class Io(Bench):
         for size in ("0", "1MiB2", "1000", "big", "-1MiB"):
             self.refused(64, "--size", "io", "--size", size)
         self.refused(74, "missing", "io", "--dir", self.path("missing"))
-        self.refused(74, "No space left", "io", "--dir", self.folder(), "--size", "4096TiB")
+        self.refused(74, "No space left", "io", "--dir", self.place(), "--size", "4096TiB")
 
     def test_full(self):
         """A file-size limit stands in for a disk that fills up while it is written."""
-        folder = self.folder()
+        folder = self.place()
         limit = ("bash", "-c", 'ulimit -f 2048; exec "$@"', "limit")
         result = s.run("bench", "io", "--dir", folder, "--size", "8MiB", before=limit)
         self.assertExit(result, 74)
         self.assertEqual(os.listdir(folder), [])
 
     def test_stopped(self):
-        folder = self.folder()
+        folder = self.place()
         for number in (signal.SIGTERM, signal.SIGINT):
             process = s.start("bench", "io", "--dir", folder, "--size", "1MiB", "--commits", 1000000)
             self.assertTrue(s.wait_for(lambda: os.listdir(folder), process))
