@@ -8,7 +8,7 @@
 #include "daemon/flags.h"
 #include "daemon/subject.h"
 #include "data/shard.h"
-#include "model/safetensors.h"
+#include "model/weight_files.h"
 #include "train/events.h"
 
 struct inspect_flags {
@@ -29,16 +29,14 @@ static enum status inspect_checkpoint(const char *path, bool verify, bool json) 
     return status;
 }
 
-static void inspect_tensors(const struct safetensors *file, bool json) {
-    static const char *const dtypes[] = {
-        [TENSOR_F32] = "F32", [TENSOR_F16] = "F16", [TENSOR_BF16] = "BF16", [TENSOR_I64] = "I64", [TENSOR_F64] = "F64"};
+static void inspect_tensors(const struct weight_files *files, bool json) {
     struct text text = {0};
-    for (size_t i = 0; i < file->n; i++) {
-        const struct tensor *t = &file->at[i];
+    for (size_t i = 0; i < files->n; i++) {
+        const struct tensor *t = &files->at[i];
         text_puts(&text, json ? (i ? ", {\"name\": " : "{\"name\": ") : "");
         if (json)
             json_string_add(&text, t->name);
-        text_printf(&text, json ? ", \"dtype\": \"%s\", \"shape\": [" : "%-5s [", dtypes[t->dtype]);
+        text_printf(&text, json ? ", \"dtype\": \"%s\", \"shape\": [" : "%-5s [", tensor_dtype_name(t->dtype));
         for (unsigned d = 0; d < t->rank; d++)
             text_printf(&text, d ? ", %llu" : "%llu", (unsigned long long)t->shape[d]);
         if (json)
@@ -50,27 +48,37 @@ static void inspect_tensors(const struct safetensors *file, bool json) {
     text_release(&text);
 }
 
-static enum status inspect_safetensors(const char *path, bool json) {
-    struct safetensors file;
+static enum status inspect_weights(const struct weight_files *files, bool json) {
+    const char *kind = files->torch ? "pytorch" : "safetensors";
     uint64_t elements = 0;
-    TRY(safetensors_open(&file, path));
-    for (size_t i = 0; i < file.n; i++)
-        elements += file.at[i].elements;
-    printf(json ? "{\"kind\": \"safetensors\", \"tensors_n\": %zu, \"parameters\": %llu, \"tensors\": ["
-                : "safetensors: %zu tensors, %llu elements\n",
-           file.n, (unsigned long long)elements);
-    inspect_tensors(&file, json);
+    for (size_t i = 0; i < files->n; i++)
+        if (__builtin_add_overflow(elements, files->at[i].elements, &elements))
+            return status_set(STATUS_DATA, "%s: its tensors have more than 2^64 elements", files->path);
+    if (json)
+        printf("{\"kind\": \"%s\", \"files\": %zu, \"tensors_n\": %zu, \"parameters\": %llu, \"tensors\": [", kind,
+               files->n_parts, files->n, (unsigned long long)elements);
+    else
+        printf("%s: %zu file%s, %zu tensors, %llu elements\n", kind, files->n_parts, files->n_parts == 1 ? "" : "s",
+               files->n, (unsigned long long)elements);
+    inspect_tensors(files, json);
     if (json)
         puts("]}");
-    safetensors_close(&file);
     return STATUS_OK;
+}
+
+static enum status inspect_file(const char *path, bool json) {
+    struct weight_files files;
+    TRY(weight_files_open_path(&files, path));
+    enum status status = inspect_weights(&files, json);
+    weight_files_close(&files);
+    return status;
 }
 
 static enum status inspect_model(const char *path, bool json) {
     struct model model = {0};
     struct model_config config = {0};
-    char *weights = path_join(path, "model.safetensors");
-    enum status status = weights ? model_config_read(&config, path) : status_set(STATUS_SYSTEM, "inspect: no memory");
+    struct weight_files files = {0};
+    enum status status = model_config_read(&config, path);
     if (status == STATUS_OK && config.has_head_architecture)
         status = model_open(&model, path); // a fine-tuned model is only whole with tokenizer and head
     if (status == STATUS_OK && !json) {
@@ -82,10 +90,12 @@ static enum status inspect_model(const char *path, bool json) {
         puts("");
     }
     if (status == STATUS_OK)
-        status = inspect_safetensors(weights, json);
+        status = weight_files_open(&files, path);
+    if (status == STATUS_OK)
+        status = inspect_weights(&files, json);
+    weight_files_close(&files);
     model_close(&model);
     model_config_release(&config);
-    free(weights);
     return status;
 }
 
@@ -130,23 +140,25 @@ static enum status inspect_run(const char *path, const struct inspect_flags *f) 
         return status_set(STATUS_USAGE, "inspect: the path is empty");
     if (!file_exists(path) && !file_is_folder(path))
         return status_set(STATUS_DATA, "inspect: %s is not there", path);
-    bool hashed = !model_is(path) && !ends_with(path, ".safetensors");
+    bool weights = !file_is_folder(path) && weight_files_is(path), hashed = !model_is(path) && !weights;
     if (model_is(path))
         TRY(inspect_model(path, json));
     else if (!file_is_folder(path) && ends_with(path, ".shard"))
         TRY(inspect_shard(path, json));
-    else if (!file_is_folder(path) && ends_with(path, ".safetensors"))
-        TRY(inspect_safetensors(path, json));
+    else if (weights)
+        TRY(inspect_file(path, json));
     else if (checkpoint_is(path))
         TRY(inspect_checkpoint(path, verify, json));
     else
         return status_set(STATUS_DATA,
                           "inspect: %s is none of: a checkpoint (step-N folder or checkpoint.h5), a model directory, a "
-                          ".safetensors file, a .shard file",
+                          "file of weights (.safetensors, .bin, .pt, .pth, or an .index.json of shards), a .shard file",
                           path);
     if (verify && !json)
-        puts(hashed ? "intact: every hash agrees"
-                    : "well-formed: shapes, offsets and sizes agree; no hashes are recorded for it");
+        puts(hashed
+                 ? "intact: every hash agrees"
+                 : "well-formed: shapes, offsets and sizes agree, and the checksums of a .bin; no hashes are recorded "
+                   "for it");
     return STATUS_OK;
 }
 
@@ -161,7 +173,8 @@ static const struct flag flags[] = {
 const struct verb_flags verb_inspect_flags = {
     .verb = "inspect",
     .usage = "[--verify] [--json] PATH",
-    .about = "PATH: a checkpoint (step-N folder or checkpoint.h5), a model directory, a .safetensors or a .shard file.",
+    .about = "PATH: a checkpoint (step-N folder or checkpoint.h5), a model directory, a file of weights (.safetensors, "
+             ".bin, .pt, .pth, or an .index.json of shards) or a .shard file.",
     .flags = flags,
     .min_words = 1,
     .max_words = 1,

@@ -1,39 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/safetensors.h"
 
-#include "base/bf16.h"
-
-#include <assert.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
-
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "safetensors data are little-endian and are used in place");
-
-static const struct {
-    const char *name;
-    unsigned size; // bytes
-} dtypes[] = {
-    [TENSOR_F32] = {"F32", 4}, [TENSOR_F16] = {"F16", 2}, [TENSOR_BF16] = {"BF16", 2},
-    [TENSOR_I64] = {"I64", 8}, [TENSOR_F64] = {"F64", 8},
-};
-#define DTYPES (sizeof dtypes / sizeof *dtypes)
-
-const char *tensor_dtype_name(enum tensor_dtype dtype) {
-    return dtypes[dtype].name;
-}
-
-unsigned tensor_dtype_size(enum tensor_dtype dtype) {
-    return dtypes[dtype].size;
-}
-
-const char *tensor_shape_text(char out[96], const uint64_t *shape, unsigned rank) {
-    size_t used = (size_t)snprintf(out, 96, "[");
-    for (unsigned i = 0; i < rank && used < 90; i++)
-        used += (size_t)snprintf(out + used, 96 - used, "%s%llu", i ? ", " : "", (unsigned long long)shape[i]);
-    snprintf(out + (used < 94 ? used : 94), 2, "]");
-    return out;
-}
 
 // What a parse carries; `data` are the bytes behind the header.
 struct parse {
@@ -50,8 +20,8 @@ static enum status dtype_read(struct tensor *out, const struct parse *parse, con
     const char *name = json_string_value(json_object_get(entry, "dtype"));
     if (!name)
         return bad(parse, out->name, "dtype is missing");
-    for (size_t i = 0; i < DTYPES; i++)
-        if (strcmp(name, dtypes[i].name) == 0) {
+    for (size_t i = 0; i < TENSOR_DTYPES; i++)
+        if (strcmp(name, tensor_dtype_name((enum tensor_dtype)i)) == 0) {
             out->dtype = (enum tensor_dtype)i;
             return STATUS_OK;
         }
@@ -89,7 +59,7 @@ static enum status offsets_read(struct tensor *out, const struct parse *parse, c
         return status_set(
             STATUS_DATA, "%s: tensor %.200s: data_offsets [%llu, %lld] are outside the %llu bytes of data", parse->name,
             out->name, (unsigned long long)first, (long long)json_integer_value(end), (unsigned long long)parse->size);
-    if (__builtin_mul_overflow(out->elements, (uint64_t)dtypes[out->dtype].size, &bytes) || bytes != last - first)
+    if (__builtin_mul_overflow(out->elements, (uint64_t)tensor_dtype_size(out->dtype), &bytes) || bytes != last - first)
         return bad(parse, out->name, "data_offsets don't fit its shape and dtype");
     out->data = parse->data + first;
     return STATUS_OK;
@@ -123,10 +93,6 @@ static int by_data(const void *a, const void *b) {
     return (x->elements > y->elements) - (x->elements < y->elements); // empty ones first
 }
 
-static int by_name(const void *a, const void *b) {
-    return strcmp(((const struct tensor *)a)->name, ((const struct tensor *)b)->name);
-}
-
 // In the order of their data every tensor begins where the one before ends, and the last ends with the file.
 static enum status cover_check(struct safetensors *out, const struct parse *parse) {
     const char *end = parse->data;
@@ -137,7 +103,7 @@ static enum status cover_check(struct safetensors *out, const struct parse *pars
             return bad(parse, tensor->name, "its data overlap another tensor's");
         if (tensor->data > end)
             return bad(parse, tensor->name, "a hole in the data before it");
-        end += tensor->elements * dtypes[tensor->dtype].size;
+        end += tensor->elements * tensor_dtype_size(tensor->dtype);
     }
     if (end != parse->data + parse->size)
         return status_set(STATUS_DATA, "%s: %llu bytes at the end belong to no tensor", parse->name,
@@ -159,7 +125,7 @@ static enum status tensors_read(struct safetensors *out, const struct parse *par
     }
     TRY(cover_check(out, parse));
     if (out->n)
-        qsort(out->at, out->n, sizeof *out->at, by_name);
+        qsort(out->at, out->n, sizeof *out->at, tensor_by_name);
     return STATUS_OK;
 }
 
@@ -216,44 +182,5 @@ void safetensors_close(struct safetensors *file) {
 
 const struct tensor *safetensors_find(const struct safetensors *file, const char *name) {
     struct tensor key = {.name = name};
-    return file->n ? bsearch(&key, file->at, file->n, sizeof *file->at, by_name) : NULL;
-}
-
-static double element(const struct tensor *tensor, uint64_t i) {
-    const char *at = tensor->data + i * dtypes[tensor->dtype].size;
-    union {
-        float f32;
-        double f64;
-        uint16_t half;
-        int64_t i64;
-    } value;
-    memcpy(&value, at, dtypes[tensor->dtype].size);
-    switch (tensor->dtype) {
-    case TENSOR_F32:
-        return value.f32;
-    case TENSOR_F64:
-        return value.f64;
-    case TENSOR_F16:
-        return f16_to_float(value.half);
-    case TENSOR_BF16:
-        return bf16_to_float(value.half);
-    case TENSOR_I64:
-        return (double)value.i64;
-    }
-    return 0;
-}
-
-void tensor_doubles(double *out, const struct tensor *tensor, uint64_t first, uint64_t n) {
-    assert(n <= tensor->elements && first <= tensor->elements - n);
-    for (uint64_t i = 0; i < n; i++)
-        out[i] = element(tensor, first + i);
-}
-
-void tensor_floats(float *out, const struct tensor *tensor, uint64_t first, uint64_t n) {
-    assert(n <= tensor->elements && first <= tensor->elements - n && tensor->dtype != TENSOR_I64);
-    if (tensor->dtype == TENSOR_F32)
-        memcpy(out, tensor->data + first * 4, n * 4);
-    else
-        for (uint64_t i = 0; i < n; i++)
-            out[i] = (float)element(tensor, first + i);
+    return file->n ? bsearch(&key, file->at, file->n, sizeof *file->at, tensor_by_name) : NULL;
 }

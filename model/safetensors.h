@@ -5,25 +5,11 @@
 
 #include "base/file.h"
 #include "base/status.h"
+#include "model/tensor.h"
 
 #include <stdint.h>
 
 #define SAFETENSORS_HEADER_MAX (100u << 20) // bytes, as the reference library
-enum tensor_dtype { TENSOR_F32, TENSOR_F16, TENSOR_BF16, TENSOR_I64, TENSOR_F64 };
-
-#define TENSOR_RANK_MAX 4
-
-const char *tensor_dtype_name(enum tensor_dtype dtype); // "F32", …
-unsigned tensor_dtype_size(enum tensor_dtype dtype);    // bytes
-
-struct tensor {
-    const char *name;
-    enum tensor_dtype dtype;
-    unsigned rank; // 0..4
-    uint64_t shape[4];
-    uint64_t elements;
-    const char *data; // little-endian, row-major; alignment is not promised
-};
 
 struct safetensors {
     struct tensor *at; // sorted by name
@@ -38,11 +24,6 @@ enum status safetensors_parse(struct safetensors *out, const char *bytes, size_t
 enum status safetensors_open(struct safetensors *out, const char *path); // mapped
 void safetensors_close(struct safetensors *file);
 const struct tensor *safetensors_find(const struct safetensors *file, const char *name);
-// `n` elements from `first`, as float; not for I64 (asserted). tensor_doubles: the same as double, I64 too.
-void tensor_floats(float *out, const struct tensor *tensor, uint64_t first, uint64_t n);
-void tensor_doubles(double *out, const struct tensor *tensor, uint64_t first, uint64_t n);
-// The shape as "[3, 64]" in `out`, for messages; returns `out`.
-const char *tensor_shape_text(char out[96], const uint64_t *shape, unsigned rank);
 
 // Writing: announce every tensor, then give their data in the same order, committed atomically. F32 and BF16; metadata
 // {"format": "pt"}. Commit and rollback both free the writer; so does a commit that fails.

@@ -50,8 +50,8 @@ static inline const struct param *weights_param(const struct param_table *table,
 enum status weights_table(struct param_table *out, const struct model_config *config);
 const char *weights_prefix(const struct model_config *config); // "roberta." or "bert."
 
-// Whether <folder>/model.safetensors holds every encoder weight of the table in its shape: known before memory is taken
-// for them. STATUS_DATA as weights_load.
+// Whether the folder's weights (model/weight_files.h) hold every encoder weight of the table in its shape: known before
+// memory is taken for them. STATUS_DATA as weights_load.
 enum status weights_check(const struct param_table *table, const struct model_config *config, const char *folder);
 
 struct weights_report {
@@ -60,11 +60,11 @@ struct weights_report {
     unsigned ignored; // tensors of the file that the model has no use for (lm_head, position_ids, …)
     char note[256];   // one line for the log, "" if nothing to say
 };
-// Loads <folder>/model.safetensors into the arena (weights, table->floats floats, zeroed). Accepts the prefixes
-// roberta., bert., or none and BERT's old gamma/beta. A missing encoder weight or a wrong shape: STATUS_DATA naming
-// tensor and both shapes. A missing head: new from `seed`. `source_labels`: the base's own label names if it has a head
-// for them; rows of the head's output are permuted so that they follow config->label_names by name where the two hold
-// the same names; else the head is new (report says so).
+// Loads the folder's weights (model/weight_files.h) into the arena (weights, table->floats floats, zeroed). Accepts the
+// prefixes roberta., bert., or none and BERT's old gamma/beta. A missing encoder weight or a wrong shape: STATUS_DATA
+// naming tensor and both shapes. A missing head: new from `seed`. `source_labels`: the base's own label names if it has
+// a head for them; rows of the head's output are permuted so that they follow config->label_names by name where the two
+// hold the same names; else the head is new (report says so).
 enum status weights_load(float *arena, struct weights_report *report, const struct param_table *table,
                          const struct model_config *config, const struct model_config *base, const char *folder,
                          uint64_t seed);

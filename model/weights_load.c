@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Weights from a Hugging Face folder's model.safetensors: body, then pooler, then the classification head, whose rows
+// Weights from a Hugging Face folder: body, then pooler, then the classification head, whose rows
 // follow the run's labels by name.
-#include "base/file.h"
 #include "base/text.h"
-#include "model/safetensors.h"
+#include "model/weight_files.h"
 #include "model/weights.h"
 #include "model/weights_fill.h"
 
@@ -15,11 +14,10 @@ struct load {
     struct weights_report *report;
     const struct param_table *table;
     const struct model_config *config, *base;
-    const char *path;
-    struct safetensors file;
+    struct weight_files files;
     uint64_t seed;
     float *rows;      // PARAM_TILE rows of any parameter
-    bool *used;       // [file.n]
+    bool *used;       // [files.n]
     uint32_t *source; // [labels] the base's row of each of the run's labels
     struct text note;
 };
@@ -42,9 +40,9 @@ static const struct tensor *tensor_of(const struct load *load, const struct para
     char old[PARAM_NAME];
     const char *names[2] = {param->name, old_name(old, param->name) ? old : NULL};
     for (size_t i = 0; i < 2 && names[i]; i++) {
-        const struct tensor *tensor = safetensors_find(&load->file, names[i]);
+        const struct tensor *tensor = weight_files_find(&load->files, names[i]);
         if (!tensor && prefixed)
-            tensor = safetensors_find(&load->file, names[i] + strlen(prefix));
+            tensor = weight_files_find(&load->files, names[i] + strlen(prefix));
         if (tensor)
             return tensor;
     }
@@ -59,18 +57,19 @@ static bool shape_fits(const struct tensor *tensor, const struct param *param) {
 static enum status shape_check(const struct load *load, const struct tensor *tensor, const struct param *param) {
     char got[96], wanted[96];
     if (tensor->dtype == TENSOR_I64)
-        return status_set(STATUS_DATA, "%s: tensor %s: I64, floating point is needed", load->path, tensor->name);
+        return status_set(STATUS_DATA, "%s: tensor %s: I64, floating point is needed", load->files.path, tensor->name);
     if (shape_fits(tensor, param))
         return STATUS_OK;
-    return status_set(STATUS_DATA, "%s: tensor %s has shape %s, config.json makes it %s", load->path, tensor->name,
-                      tensor_shape_text(got, tensor->shape, tensor->rank),
+    return status_set(STATUS_DATA, "%s: tensor %s has shape %s, config.json makes it %s", load->files.path,
+                      tensor->name, tensor_shape_text(got, tensor->shape, tensor->rank),
                       tensor_shape_text(wanted, param->shape, param->rank));
 }
 
 static enum status finite_check(const struct load *load, const struct tensor *tensor, const float *rows, uint64_t n) {
     for (uint64_t i = 0; i < n; i++)
         if (!__builtin_isfinite(rows[i]))
-            return status_set(STATUS_DATA, "%s: tensor %s holds a value that is not finite", load->path, tensor->name);
+            return status_set(STATUS_DATA, "%s: tensor %s holds a value that is not finite", load->files.path,
+                              tensor->name);
     return STATUS_OK;
 }
 
@@ -79,7 +78,7 @@ static enum status tensor_copy(struct load *load, const struct tensor *tensor, c
                                const uint32_t *source) {
     uint64_t k = param->shape[1];
     TRY(shape_check(load, tensor, param));
-    load->used[tensor - load->file.at] = true;
+    load->used[tensor - load->files.at] = true;
     for (uint64_t row = 0; row < param->shape[0]; row += PARAM_TILE) {
         uint64_t n = param->shape[0] - row < PARAM_TILE ? param->shape[0] - row : PARAM_TILE;
         if (source)
@@ -97,7 +96,7 @@ static enum status tensor_copy(struct load *load, const struct tensor *tensor, c
 static enum status body_tensor(const struct tensor **out, const struct load *load, const struct param *param) {
     *out = tensor_of(load, param);
     if (!*out)
-        return status_set(STATUS_DATA, "%s: weight %s is missing (with and without the prefix %s)", load->path,
+        return status_set(STATUS_DATA, "%s: weight %s is missing (with and without the prefix %s)", load->files.path,
                           param->name, weights_prefix(load->config));
     return shape_check(load, *out, param);
 }
@@ -149,8 +148,8 @@ static bool head_fits(const struct load *load, unsigned i) {
 
 // Any tensor of a classification head, whatever its shape.
 static bool head_is_there(const struct load *load) {
-    for (size_t i = 0; i < load->file.n; i++)
-        if (strncmp(load->file.at[i].name, "classifier.", 11) == 0)
+    for (size_t i = 0; i < load->files.n; i++)
+        if (strncmp(load->files.at[i].name, "classifier.", 11) == 0)
             return true;
     return false;
 }
@@ -227,12 +226,12 @@ static bool is_usual(const char *name) {
 
 static void ignored_count(struct load *load) {
     const char *odd = NULL;
-    for (size_t i = 0; i < load->file.n; i++) {
+    for (size_t i = 0; i < load->files.n; i++) {
         if (load->used[i])
             continue;
         load->report->ignored++;
-        if (!odd && !is_usual(load->file.at[i].name))
-            odd = load->file.at[i].name;
+        if (!odd && !is_usual(load->files.at[i].name))
+            odd = load->files.at[i].name;
     }
     if (!odd)
         return;
@@ -242,10 +241,10 @@ static void ignored_count(struct load *load) {
 }
 
 static enum status load_all(struct load *load) {
-    load->used = calloc(load->file.n + 1, sizeof *load->used);
+    load->used = calloc(load->files.n + 1, sizeof *load->used);
     load->source = calloc(load->config->labels + 1, sizeof *load->source);
     if (!load->used || !load->source)
-        return status_set(STATUS_SYSTEM, "%s: no memory", load->path);
+        return status_set(STATUS_SYSTEM, "%s: no memory", load->files.path);
     TRY(weights_buffer(&load->rows, load->table));
     TRY(body_load(load));
     if (load->config->head == HEAD_CLASSIFICATION && load->config->kind == MODEL_BERT)
@@ -260,50 +259,29 @@ static enum status load_all(struct load *load) {
     return STATUS_OK;
 }
 
-static enum status file_open(struct safetensors *out, const char *folder, const char *path) {
-    char *other = path_join(folder, "pytorch_model.bin");
-    bool pickled = other && !file_exists(path) && file_exists(other);
-    free(other);
-    if (pickled)
-        return status_set(
-            STATUS_DATA,
-            "%s: missing; pytorch_model.bin is not read in this version yet (save the model as safetensors)", path);
-    return safetensors_open(out, path);
-}
-
 enum status weights_load(float *arena, struct weights_report *report, const struct param_table *table,
                          const struct model_config *config, const struct model_config *base, const char *folder,
                          uint64_t seed) {
     *report = (struct weights_report){0};
-    char *path = path_join(folder, "model.safetensors");
-    if (!path)
-        return status_set(STATUS_SYSTEM, "%s: no memory", folder);
-    struct load load = {
-        .arena = arena, .report = report, .table = table, .config = config, .base = base, .path = path, .seed = seed};
-    enum status status = file_open(&load.file, folder, path);
-    if (status == STATUS_OK) {
-        status = load_all(&load);
-        safetensors_close(&load.file);
-    }
+    struct load load = {.arena = arena, .report = report, .table = table, .config = config, .base = base, .seed = seed};
+    TRY(weight_files_open(&load.files, folder));
+    enum status status = load_all(&load);
+    weight_files_close(&load.files);
     text_release(&load.note);
     free(load.rows);
     free(load.used);
     free(load.source);
-    free(path);
     return status;
 }
 
 enum status weights_check(const struct param_table *table, const struct model_config *config, const char *folder) {
-    char *path = path_join(folder, "model.safetensors");
-    if (!path)
-        return status_set(STATUS_SYSTEM, "%s: no memory", folder);
-    struct load load = {.table = table, .config = config, .path = path};
-    enum status status = file_open(&load.file, folder, path);
+    struct load load = {.table = table, .config = config};
+    TRY(weight_files_open(&load.files, folder));
+    enum status status = STATUS_OK;
     const struct tensor *tensor;
     for (size_t i = 0; i < table->n && table->at[i].bucket <= config->layers && status == STATUS_OK; i++)
         if (config->kind != MODEL_BERT || !strstr(table->at[i].name, "pooler"))
             status = body_tensor(&tensor, &load, &table->at[i]);
-    safetensors_close(&load.file);
-    free(path);
+    weight_files_close(&load.files);
     return status;
 }

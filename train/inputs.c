@@ -5,6 +5,7 @@
 #include "base/hash.h"
 #include "base/text.h"
 #include "model/model.h"
+#include "model/weight_files.h"
 #include "model/weights.h"
 
 bool inputs_random(const char *base) {
@@ -42,6 +43,27 @@ enum status inputs_base(struct inputs *inputs, const struct job *job) {
     TRY(model_config_read(&inputs->base, base));
     TRY(tokenizer_open(&inputs->tokenizer, base));
     return model_check_tokenizer(&inputs->base, inputs->tokenizer, base);
+}
+
+static void inputs_differ(const char *key, const char *job, const char *base) {
+    if (strcmp(job, base) != 0)
+        log_warn("%s: %s, but the base was trained with %s: its weights know texts written that way", key, job, base);
+}
+
+// A base that we trained records how its texts were read; the job's own values are used all the same.
+static enum status inputs_base_settings(const struct job *job) {
+    static const char *const special[] = {[TOKENIZER_LITERAL] = "literal", [TOKENIZER_PARSE] = "parse"};
+    static const char *const normalize[] = {[NORMALIZE_NONE] = "none", [NORMALIZE_TWEET] = "tweet"};
+    struct model_settings settings;
+    char *path = path_join(job->model.base, "finetuned.json");
+    bool recorded = path && file_named(path);
+    free(path);
+    if (inputs_random(job->model.base) || !recorded)
+        return STATUS_OK;
+    TRY(model_settings_read(&settings, job->model.base));
+    inputs_differ("data.special_tokens", special[job->data.special_tokens], special[settings.special]);
+    inputs_differ("data.normalize", normalize[job->data.normalize], normalize[settings.normalize]);
+    return STATUS_OK;
 }
 
 // The base's encoder weights, before any data is read and memory taken.
@@ -106,8 +128,8 @@ static enum status inputs_config(struct inputs *inputs, const struct job *job) {
 static enum status inputs_base_hash(struct inputs *inputs, const struct job *job) {
     struct hash_stream *hash;
     TRY(hash_begin(&hash));
-    char *config = NULL, *path = NULL;
-    struct file_map map = {0};
+    char *config = NULL;
+    struct weight_files files = {0};
     enum status status;
     TRY_GOTO(model_config_print(&config, &inputs->base), done);
     hash_add_string(hash, config);
@@ -115,14 +137,12 @@ static enum status inputs_base_hash(struct inputs *inputs, const struct job *job
     if (inputs_random(job->model.base)) {
         hash_add_string(hash, job->model.base);
     } else {
-        path = path_join(job->model.base, "model.safetensors");
-        TRY_GOTO(path ? file_map_open(&map, path) : status_set(STATUS_SYSTEM, "inputs: no memory"), done);
-        hash_add(hash, map.at, map.size);
+        TRY_GOTO(weight_files_open(&files, job->model.base), done);
+        weight_files_hash(&files, hash);
     }
 done:
     hash_end(hash, inputs->base_hash);
-    file_map_close(&map);
-    free(path);
+    weight_files_close(&files);
     free(config);
     return status;
 }
@@ -339,6 +359,7 @@ static enum status inputs_read(struct inputs *inputs, const struct job *job, str
     TRY(source_labels(&inputs->labels, &spec));
     TRY(inputs_config(inputs, job));
     TRY(inputs_base_weights(inputs, job));
+    TRY(inputs_base_settings(job));
     enum status status = inputs_data(inputs, job, &spec, pool);
     for (int split = 0; split < SPLITS; split++)
         if (status != STATUS_OK || split == SPLIT_TRAIN || !inputs_spans(job))
