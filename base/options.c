@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every option of the job file, once: a new option is a member of struct job and a row here. `.later` holds what this
-// version can't do yet; taking a word out of it is all that an option needs once its code is there. log.tensorboard is
-// accepted and has no effect in this version.
+// version can't do yet; taking a word out of it is all that an option needs once its code is there.
 #include "base/options.h"
 
 #include <string.h>
@@ -165,7 +164,7 @@ const struct option options[] = {
     BOOLEAN("log.samples", log.samples, "false",
             .help = "step events also hold the batch's example indices"),
     BOOLEAN("log.tensorboard", log.tensorboard, "true",
-            .help = "TensorBoard event files; accepted, without effect in this version"),
+            .help = "TensorBoard event files in <out>/tensorboard"),
 };
 // clang-format on
 

@@ -83,6 +83,20 @@ function(finetuned_program name folder)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
 endfunction()
 
+# finetuned_proto(FOLDER FILE): FOLDER/x.proto becomes a part of FOLDER's library; its sources include <x.pb-c.h>.
+find_program(FINETUNED_PROTOC_C NAMES protoc-c REQUIRED)
+function(finetuned_proto folder file)
+  get_filename_component(name ${file} NAME_WE)
+  set(out ${CMAKE_BINARY_DIR}/proto)
+  file(MAKE_DIRECTORY ${out})
+  add_custom_command(OUTPUT ${out}/${name}.pb-c.c ${out}/${name}.pb-c.h
+    COMMAND ${FINETUNED_PROTOC_C} --proto_path=${CMAKE_SOURCE_DIR}/${folder} --c_out=${out} ${name}.proto
+    DEPENDS ${CMAKE_SOURCE_DIR}/${file}
+    VERBATIM)
+  target_sources(finetuned_${folder} PRIVATE ${out}/${name}.pb-c.c ${out}/${name}.pb-c.h)
+  target_include_directories(finetuned_${folder} SYSTEM PRIVATE ${out})
+endfunction()
+
 # finetuned_embed(FOLDER FILE NAME): the bytes of FILE inside FOLDER's library, as `NAME` and `NAME_size`.
 function(finetuned_embed folder file name)
   set(source ${CMAKE_BINARY_DIR}/embedded/${name}.c)

@@ -63,6 +63,27 @@ void evaluation_print(struct text *out, const struct trainer *t, const struct ev
     evaluate_print(out, &e->metrics, metric_official(t->job->data.task), &t->inputs.labels);
 }
 
+static enum status evaluation_board(struct trainer *t, enum source_split split, const struct evaluation *e) {
+    const struct metrics *m = &e->metrics;
+    double official;
+    const char *name = evaluation_official(t, e, &official);
+    const struct tensorboard_scalar scores[] = {{"loss", e->loss},
+                                                {"accuracy", m->accuracy},
+                                                {"macro_f1", m->macro_f1},
+                                                {"macro_recall", m->macro_recall},
+                                                {name, official}};
+    size_t n = sizeof scores / sizeof *scores;
+    struct tensorboard_scalar scalars[sizeof scores / sizeof *scores];
+    char tags[sizeof scores / sizeof *scores][64];
+    for (size_t i = 0; i + 1 < n; i++) // the official one may be one of the others
+        n -= strcmp(scores[i].tag, name) == 0;
+    for (size_t i = 0; i < n; i++) {
+        snprintf(tags[i], sizeof tags[i], "eval/%s/%s", split_names[split], scores[i].tag);
+        scalars[i] = (struct tensorboard_scalar){tags[i], scores[i].value};
+    }
+    return tensorboard_write(&t->board, e->step, scalars, n);
+}
+
 enum status evaluate_event(struct trainer *t, enum source_split split, const struct evaluation *e) {
     double value;
     const char *official = evaluation_official(t, e, &value);
@@ -74,5 +95,6 @@ enum status evaluate_event(struct trainer *t, enum source_split split, const str
     event_integer(&t->events, "step", (int64_t)e->step);
     text_puts(&t->events.line, ", ");
     evaluation_print(&t->events.line, t, e);
-    return event_end(&t->events);
+    TRY(event_end(&t->events));
+    return evaluation_board(t, split, e);
 }

@@ -59,6 +59,18 @@ static enum status progress_event(struct trainer *t, const struct step_result *r
     return event_end(&t->events);
 }
 
+static enum status progress_board(struct trainer *t, const struct step_result *r, double seconds) {
+    const struct tensorboard_scalar scalars[] = {
+        {"train/loss", r->loss},
+        {"train/lr", r->lr},
+        {"train/grad_norm", r->norm},
+        {"train/tweets_per_s", (double)t->meter.tweets / seconds},
+        {"train/tokens_per_s", (double)t->meter.tokens / seconds},
+        {"train/flops_share", t->meter.flops / seconds / t->peak_flops},
+    };
+    return tensorboard_write(&t->board, r->step, scalars, sizeof scalars / sizeof *scalars);
+}
+
 enum status progress_step(struct trainer *t, const struct step_result *r) {
     t->meter.tweets += r->examples;
     t->meter.tokens += r->tokens;
@@ -66,8 +78,11 @@ enum status progress_step(struct trainer *t, const struct step_result *r) {
     if (r->step % (uint64_t)t->job->log.every != 0)
         return STATUS_OK;
     double now = trainer_clock(), seconds = now - t->meter.since;
-    progress_line(t, r, seconds > 1e-9 ? seconds : 1e-9);
-    enum status status = progress_event(t, r, seconds > 1e-9 ? seconds : 1e-9);
+    seconds = seconds > 1e-9 ? seconds : 1e-9;
+    progress_line(t, r, seconds);
+    enum status status = progress_event(t, r, seconds);
+    if (status == STATUS_OK)
+        status = progress_board(t, r, seconds);
     t->meter = (struct meter){.since = now};
     return status;
 }

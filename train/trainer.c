@@ -155,11 +155,16 @@ static enum status open_ready(struct trainer *t) {
     if (t->complete)
         log_info("%s is already complete at step %llu: only what is missing is made", t->job->out,
                  (unsigned long long)t->state.step);
-    return t->complete ? STATUS_OK : start_event(t);
+    if (t->complete)
+        return STATUS_OK;
+    if (t->comm->rank == 0 && t->job->log.tensorboard)
+        TRY(tensorboard_open(&t->board, t->job->out, t->state.step + 1));
+    return start_event(t);
 }
 
 static enum status trainer_phases(struct trainer *t, const struct job *job, struct comm *comm, bool look) {
-    *t = (struct trainer){.job = job, .comm = comm, .look = look, .events.fd = -1, .state.format = CHECKPOINT_FORMAT};
+    *t = (struct trainer){
+        .job = job, .comm = comm, .look = look, .events.fd = -1, .board.fd = -1, .state.format = CHECKPOINT_FORMAT};
     t->checkpoints = (struct checkpoint_dir){job->checkpoints.dir, (uint32_t)job->checkpoints.keep};
     TRY(stop_install());
     TRY(comm_agree(comm, open_hardware(t)));
@@ -197,6 +202,7 @@ void trainer_close(struct trainer *t) {
     }
     inputs_close(&t->inputs);
     events_close(&t->events);
+    tensorboard_close(&t->board);
     pool_close(t->pool);
     owner_release(t->owner);
 }

@@ -21,6 +21,7 @@
 #include "optim/optimizer.h"
 #include "train/events.h"
 #include "train/inputs.h"
+#include "train/tensorboard.h"
 
 // How far the run is; what a checkpoint keeps is in `state`.
 enum trainer_end { TRAINER_RUNNING, TRAINER_FINISHED, TRAINER_STOPPED };
@@ -51,6 +52,7 @@ struct trainer {
     bool look;           // nothing is written: what a run would do is asked (trainer_look)
     struct owner *owner; // rank 0
     struct events events;
+    struct tensorboard board;
     struct events_previous previous;
     struct inputs inputs;
 
