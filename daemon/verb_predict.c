@@ -5,123 +5,143 @@
 #include "base/text.h"
 #include "daemon/flags.h"
 #include "daemon/lines.h"
-#include "daemon/subject.h"
-#include "train/evaluate.h"
-#include "train/events.h"
+#include "daemon/predict.h"
+#include "data/source.h"
 
-struct predict_flags {
-    const char *model, *file, *job;
-    bool no_truncation;
-};
-
-struct predictor {
-    struct model model;
-    struct runner runner;
-    struct encoding encoding;
-    float *scores; // (labels)
-    bool no_truncation;
-};
-
-static const char *predict_label(const struct predictor *p, uint32_t c, char buffer[32]) {
-    if (c < p->model.config.label_names.n)
-        return p->model.config.label_names.names[c];
-    snprintf(buffer, 32, "LABEL_%u", c);
-    return buffer;
-}
-
-static enum status predict_print(const struct predictor *p, const float *logits, bool truncated) {
-    uint32_t n = p->model.config.labels, best = (uint32_t)evaluate_argmax(logits, n);
-    struct text text = {0};
-    char name[32];
-    text_puts(&text, "{\"label\": ");
-    json_string_add(&text, predict_label(p, best, name));
-    text_puts(&text, ", \"score\": ");
-    json_number_add(&text, p->scores[best]);
-    text_puts(&text, ", \"scores\": {");
-    for (uint32_t c = 0; c < n; c++) {
-        text_puts(&text, c ? ", " : "");
-        json_string_add(&text, predict_label(p, c, name));
-        text_puts(&text, ": ");
-        json_number_add(&text, p->scores[c]);
-    }
-    text_puts(&text, "}, \"logits\": [");
-    for (uint32_t c = 0; c < n; c++) {
-        text_puts(&text, c ? ", " : "");
-        json_number_add(&text, logits[c]);
-    }
-    text_puts(&text, truncated ? "], \"truncated\": true}" : "]}");
-    bool written = text_string(&text) && puts(text_string(&text)) >= 0;
-    text_release(&text);
-    return written ? STATUS_OK : status_errno(STATUS_IO, "writing standard output");
-}
-
-static enum status predict_one(struct predictor *p, const char *line, size_t size, size_t number) {
-    struct tokenizer_options options = {.special = p->model.settings.special,
-                                        .max_length = subject_length(&p->model),
-                                        .normalize = p->model.settings.normalize};
-    struct encoding *e = &p->encoding;
-    TRY(tokenizer_encode(p->model.tokenizer, e, line, size, NULL, 0, &options));
-    if (e->full > e->n && p->no_truncation)
-        return status_set(STATUS_DATA, "text %zu has %u tokens, the model takes %u (leave out --no-truncation to cut)",
-                          number, e->full, options.max_length);
-    batch_clear(&p->runner.batch);
-    batch_add(&p->runner.batch, e->ids, e->types, e->n, -1, 0);
-    TRY(pass_begin(p->runner.pass, &p->runner.batch, 0));
-    for (unsigned l = 0; l <= p->model.config.layers + 1; l++)
-        layer_forward(p->runner.pass, p->model.weights, l);
-    const float *logits = pass_logits(p->runner.pass);
-    pass_ops(p->runner.pass)->softmax(p->scores, logits, 1, p->model.config.labels);
-    return predict_print(p, logits, e->full > e->n);
-}
-
-static enum status predict_all(struct predictor *p, struct lines *lines) {
+// Lines wait for each other while more of them are there; one that comes alone, as from a terminal, is answered at
+// once.
+static enum status predict_lines(struct predictor *p, struct lines *lines, const char *pair) {
     for (;;) {
         const char *line;
         size_t size;
         bool end;
+        char where[40];
+        if (p->n == PREDICT_BATCH || (p->n && !lines_ready(lines)))
+            TRY(predictor_answer(p));
         TRY(lines_next(lines, &line, &size, &end));
         if (end)
             return STATUS_OK;
-        TRY(predict_one(p, line, size, lines->number));
+        snprintf(where, sizeof where, "text %zu", lines->number);
+        TRY(predictor_add(p, line, size, pair, pair ? strlen(pair) : 0, where));
     }
 }
 
-static enum status predict_run(const struct predict_flags *f, char **words, size_t n_words) {
-    struct predictor p = {.no_truncation = f->no_truncation};
-    struct lines lines = {0};
-    enum status status;
-    TRY_GOTO(lines_open(&lines, words, n_words, f->file), done);
-    TRY_GOTO(subject_open(&p.model, f->model, f->job), done);
-    TRY_GOTO(runner_open(&p.runner, &p.model, subject_length(&p.model), 1), done);
-    p.scores = calloc(p.model.config.labels, sizeof *p.scores);
-    status = p.scores ? predict_all(&p, &lines) : status_set(STATUS_SYSTEM, "predict: no memory");
-done:
-    free(p.scores);
-    encoding_release(&p.encoding);
-    runner_close(&p.runner);
-    model_close(&p.model);
+static enum status predict_rows(struct predictor *p, const struct source *source) {
+    for (size_t i = 0; i < source->n; i++) {
+        const struct example *row = &source->rows[i];
+        char where[300];
+        if (p->n == PREDICT_BATCH)
+            TRY(predictor_answer(p));
+        snprintf(where, sizeof where, "%.200s:%u", row->file, row->line);
+        TRY(predictor_add(p, row->text, row->text_size, row->pair, row->pair_size, where));
+    }
+    return STATUS_OK;
+}
+
+// What came before a text that can't be answered is answered; its message stays.
+static enum status predict_rest(struct predictor *p, enum status status) {
+    char message[1024];
+    if (status == STATUS_OK)
+        return predictor_answer(p);
+    snprintf(message, sizeof message, "%s", status_message());
+    predictor_answer(p);
+    return status_set(status, "%s", message);
+}
+
+static enum status predict_stream(struct predictor *p, const struct predict_flags *f, char **words, size_t n_words) {
+    struct lines lines;
+    enum status status = lines_open(&lines, words, n_words, f->file);
+    if (status == STATUS_OK)
+        status = predict_rest(p, predict_lines(p, &lines, f->pair));
     lines_close(&lines);
     return status;
 }
 
+static enum status predict_file(struct predictor *p, const struct predict_flags *f) {
+    struct source source = {0};
+    struct source_spec spec = {.format = (enum source_format)f->format,
+                               .columns = {.text = f->text_column ? f->text_column : "text", .pair = f->pair_column}};
+    enum status status = source_read_file(&source, &spec, f->file, NULL);
+    if (status == STATUS_OK)
+        status = predict_rest(p, predict_rows(p, &source));
+    source_close(&source);
+    return status;
+}
+
+// A file with columns, by its format or its name.
+static bool predict_is_table(const struct predict_flags *f) {
+    static const char *const endings[] = {".csv", ".tsv", ".jsonl"};
+    size_t size = f->file ? strlen(f->file) : 0;
+    bool table = f->file && f->format != SOURCE_TWEET_EVAL;
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+        size_t n = strlen(endings[i]);
+        table = table || (size > n && strcmp(f->file + size - n, endings[i]) == 0);
+    }
+    return table;
+}
+
+static enum status predict_check(const struct predict_flags *f, size_t n_words) {
+    if (n_words && f->file)
+        return status_set(STATUS_USAGE, "give texts as arguments or --file, not both");
+    if (f->json && !f->bench)
+        return status_set(STATUS_USAGE, "predict: --json goes with --bench (answers are JSON lines anyway)");
+    bool table = predict_is_table(f);
+    if (!table && (f->text_column || f->pair_column || f->format != SOURCE_TWEET_EVAL))
+        return status_set(STATUS_USAGE, "predict: --data.format and --data.columns are of a --file with columns: .csv, "
+                                        ".tsv or .jsonl");
+    if (table && f->pair)
+        return status_set(STATUS_USAGE, "predict: --pair is the second text of arguments and lines; a file's is named "
+                                        "by --data.columns.pair");
+    if (table && f->bench)
+        return status_set(STATUS_USAGE, "predict: --bench takes arguments, lines of a text file, or its own texts");
+    if (f->pair && utf8_check(f->pair, strlen(f->pair)) < strlen(f->pair))
+        return status_set(STATUS_DATA, "predict: --pair is not valid UTF-8");
+    return STATUS_OK;
+}
+
+static enum status predict_run(const struct predict_flags *f, char **words, size_t n_words) {
+    struct predictor p;
+    TRY(predict_check(f, n_words));
+    enum status status = predictor_open(&p, f->model, f->job, f->no_truncation);
+    if (status == STATUS_OK && f->bench)
+        status = predict_bench(&p, f, words, n_words);
+    else if (status == STATUS_OK)
+        status = predict_is_table(f) ? predict_file(&p, f) : predict_stream(&p, f, words, n_words);
+    predictor_close(&p);
+    return status;
+}
+
 static struct predict_flags given;
+static const char *const formats[] = {"tweet_eval", "csv", "tsv", "jsonl", NULL}; // as enum source_format
 static const struct flag flags[] = {
     {"--model", FLAG_STRING, &given.model, "DIR", "model directory or checkpoint", NULL, true},
-    {"--file", FLAG_STRING, &given.file, "FILE", "texts, one a line", NULL, false},
+    {"--file", FLAG_STRING, &given.file, "FILE", ".csv, .tsv, .jsonl, else lines of text", NULL, false},
+    {"--pair", FLAG_STRING, &given.pair, "TEXT", "second text of every argument or line", NULL, false},
+    {"--data.format", FLAG_CHOICE, &given.format, "FORMAT", "csv, tsv or jsonl, where the file's name does not say it",
+     formats, false},
+    {"--data.columns.text", FLAG_STRING, &given.text_column, "NAME", "csv, tsv, jsonl: the text (default text)", NULL,
+     false},
+    {"--data.columns.pair", FLAG_STRING, &given.pair_column, "NAME",
+     "the second text of a pair (default: there is none)", NULL, false},
     {"--no-truncation", FLAG_SWITCH, &given.no_truncation, NULL,
      "refuse a text that is too long (65) instead of cutting it", NULL, false},
+    {"--bench", FLAG_SWITCH, &given.bench, NULL,
+     "latencies and rates instead of answers, alone and in batches, on the texts given or on made ones", NULL, false},
+    {"--json", FLAG_SWITCH, &given.json, NULL, "with --bench: one JSON object", NULL, false},
     {"--job", FLAG_STRING, &given.job, "FILE", "a checkpoint's job.yaml, where it is not beside it", NULL, false},
     FLAGS_END,
 };
-static const char *const later[] = {"--pair", "--question", "--context", "--bench", NULL};
+static const char *const later[] = {"--question", "--context", NULL};
 
 const struct verb_flags verb_predict_flags = {
     .verb = "predict",
-    .usage = "--model DIR [--file FILE] [TEXT …]",
+    .usage = "--model DIR [--pair TEXT] [--file FILE] [--bench [--json]] [TEXT …]",
     .about =
         "Prints {\"label\", \"score\", \"scores\", \"logits\"} for each text: arguments, --file, or lines of standard "
         "input\n"
-        "(a blank line is a text). A text too long is cut and answered with \"truncated\": true.",
+        "(a blank line is a text). A text too long is cut and answered with \"truncated\": true. Texts that wait "
+        "are answered\n"
+        "together, up to 32; an answer does not depend on what else is asked.",
     .flags = flags,
     .max_words = SIZE_MAX,
     .later = later,

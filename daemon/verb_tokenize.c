@@ -74,6 +74,8 @@ static enum status tokenize_all(struct tokenize_state *s, struct lines *lines, b
         const char *line;
         size_t size;
         bool end;
+        if (!lines_ready(lines))
+            fflush(stdout); // whoever waits for an answer before sending more gets it
         TRY(lines_next(lines, &line, &size, &end));
         if (end)
             return STATUS_OK;
