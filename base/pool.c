@@ -19,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #if defined(__x86_64__)
@@ -67,6 +68,12 @@ void pool_flush_denormals(void) {
     __asm__ volatile("mrs %0, fpcr" : "=r"(fpcr));
     __asm__ volatile("msr fpcr, %0" : : "r"(fpcr | UINT64_C(1) << 24)); // FZ
 #endif
+}
+
+double pool_thread_seconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
 static inline void pool_pause(void) {

@@ -31,4 +31,7 @@ void pool_run(struct pool *pool, pool_task *fn, void *context, size_t tasks);
 
 void pool_flush_denormals(void);
 
+// Seconds that the calling thread was on a core: what it waited for its turn does not count.
+double pool_thread_seconds(void);
+
 #endif

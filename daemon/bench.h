@@ -17,9 +17,6 @@ extern const struct verb_flags bench_gemm_flags, bench_tokenize_flags, bench_io_
 void bench_number(struct text *json, const char *key, double value);
 void bench_string(struct text *json, const char *key, const char *value);
 
-// Seconds of this thread on a core: what it waited for its turn does not count.
-double bench_thread_clock(void);
-
 // The middle one of n numbers, which are put in order.
 double bench_median(double *values, size_t n);
 

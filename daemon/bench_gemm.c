@@ -9,13 +9,12 @@
 #include "base/pool.h"
 #include "base/rng.h"
 #include "model/gemm.h"
+#include "model/peak.h"
 #include "train/trainer.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-#define PEAK_ROUNDS 1000000u // of the loop: some milliseconds
-#define PEAK_RUNS 40
 #define RUNS_MIN 5
 #define TREE_PARTS 16u
 #define SIZE_LIMIT 65536u // of --shape
@@ -53,27 +52,9 @@ struct gemm_bench {
     struct pool *pool;
     struct gemm *gemm;
     const struct ops *ops;
-    double peak;                    // FLOPs a second of all threads
-    double rates[POOL_THREADS_MAX]; // of each, the best
+    double peak; // FLOPs a second of all threads
     struct text *json;
 };
-
-static void peak_task(void *context, size_t task, unsigned thread) {
-    struct gemm_bench *b = context;
-    (void)task;
-    const double begin = bench_thread_clock(), flops = b->ops->fma_peak(PEAK_ROUNDS);
-    b->rates[thread] = fmax(b->rates[thread], flops / (bench_thread_clock() - begin));
-}
-
-// All threads at once, each by its own time on a core: what the processor can do, not what it was left to do.
-static double peak_measure(struct gemm_bench *b) {
-    double sum = 0;
-    for (int run = 0; run < PEAK_RUNS; run++)
-        pool_run(b->pool, peak_task, b, pool_threads(b->pool));
-    for (unsigned i = 0; i < pool_threads(b->pool); i++)
-        sum += b->rates[i] > 0 ? b->rates[i] : b->rates[0]; // (a thread that never came in time for a task)
-    return sum;
-}
 
 static void product_run(const struct operands *o) {
     const struct shape s = o->s;
@@ -193,7 +174,7 @@ static void gemm_tail(const struct gemm_bench *b, const struct text *table, cons
 static enum status shapes_run(struct gemm_bench *b, const struct shape *shapes, size_t n) {
     struct text table = {0}, tree = {0};
     enum status status = STATUS_OK;
-    b->peak = peak_measure(b);
+    TRY(peak_measure(&b->peak, b->ops, b->pool));
     gemm_head(b);
     for (size_t i = 0; status == STATUS_OK && i < n; i++)
         status = shape_run(b, shapes[i], &table, &tree);

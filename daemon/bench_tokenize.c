@@ -3,6 +3,7 @@
 // files, no printing.
 #include "daemon/bench.h"
 
+#include "base/pool.h"
 #include "daemon/bench_texts.h"
 #include "data/tokenizer.h"
 #include "train/trainer.h"
@@ -31,13 +32,13 @@ struct tokenize_bench {
 // All texts once; seconds.
 static enum status tokenize_pass(struct tokenize_bench *b, double *seconds) {
     const struct tokenizer_options options = {.special = TOKENIZER_LITERAL};
-    const double begin = bench_thread_clock();
+    const double begin = pool_thread_seconds();
     b->tokens = 0;
     for (size_t i = 0; i < b->texts.n; i++) {
         TRY(tokenizer_encode(b->tokenizer, &b->encoding, b->texts.at[i].at, b->texts.at[i].size, NULL, 0, &options));
         b->tokens += b->encoding.n;
     }
-    *seconds = bench_thread_clock() - begin;
+    *seconds = pool_thread_seconds() - begin;
     return STATUS_OK;
 }
 

@@ -9,7 +9,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <time.h>
 
 struct bench {
     const char *name;
@@ -33,12 +32,6 @@ void bench_string(struct text *json, const char *key, const char *value) {
     size_t size = json->size;
     text_printf(json, "%s\"%s\": ", size && json->at[size - 1] != '{' ? ", " : "", key);
     json_string_add(json, value);
-}
-
-double bench_thread_clock(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
 static int number_compare(const void *a, const void *b) {

@@ -55,6 +55,10 @@ void gemm_close(struct gemm *gemm) {
     free(gemm);
 }
 
+void gemm_use(struct gemm *gemm, const struct ops *ops) {
+    gemm->ops = ops;
+}
+
 static float *gemm_scratch(const struct gemm *gemm, unsigned thread) {
     return (float *)gemm->arena.base + thread * gemm->scratch;
 }

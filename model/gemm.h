@@ -17,6 +17,7 @@ struct gemm;
 // `max_n`: the largest N of any weight (scratch for the transposed panel, per thread).
 enum status gemm_open(struct gemm **out, struct pool *pool, const struct ops *ops, size_t max_n);
 void gemm_close(struct gemm *gemm);
+void gemm_use(struct gemm *gemm, const struct ops *ops); // from now on these kernels
 
 // y (M,N) = x (M,K) Wᵀ + bias; rows lie ldy and ldx floats apart; bias (N) or NULL.
 void gemm_forward(struct gemm *gemm, float *y, size_t ldy, const float *x, size_t ldx, const float *tiles,

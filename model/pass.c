@@ -71,6 +71,11 @@ const struct ops *pass_ops(const struct pass *pass) {
     return pass->ops;
 }
 
+void pass_use(struct pass *pass, const struct ops *ops) {
+    pass->ops = ops;
+    gemm_use(pass->gemm, ops);
+}
+
 static enum status room_check(const struct pass *pass, const struct batch *batch) {
     const struct pass_options *room = &pass->options;
     if (batch->tokens > room->max_tokens || batch->size > room->max_examples)

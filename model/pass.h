@@ -37,6 +37,7 @@ enum status pass_open(struct pass **out, const struct model_config *config, cons
 void pass_close(struct pass *pass);
 uint64_t pass_bytes(const struct pass *pass); // of the activation arena, mapped
 const struct ops *pass_ops(const struct pass *pass);
+void pass_use(struct pass *pass, const struct ops *ops); // from now on these ops: a decorator of the same set
 
 // Starts a batch. Ids, positions and lengths are checked here against the model (STATUS_DATA, never read out of range).
 // dropout_key 0: no dropout (evaluation). Borrows `batch` until the next one.

@@ -3,26 +3,6 @@
 
 #include <unistd.h>
 
-#define PEAK_ROUNDS 2000000 // of the loop; some milliseconds on one core
-
-static void peak_task(void *context, size_t task, unsigned thread) {
-    (void)thread;
-    struct trainer *t = context;
-    t->peak_scratch[task] = t->ops->fma_peak(PEAK_ROUNDS);
-}
-
-double progress_peak(struct trainer *t) {
-    unsigned threads = pool_threads(t->pool);
-    double flops = 0;
-    pool_run(t->pool, peak_task, t, threads); // wakes the threads and the clock
-    double start = trainer_clock();
-    pool_run(t->pool, peak_task, t, threads);
-    double seconds = trainer_clock() - start;
-    for (unsigned i = 0; i < threads; i++)
-        flops += t->peak_scratch[i];
-    return flops / seconds * t->comm->world;
-}
-
 static uint64_t steps_left(const struct trainer *t) {
     uint64_t done = t->job->train.max_steps ? t->state.step : t->state.cursor;
     return t->state.steps_total > done ? t->state.steps_total - done : 0;

@@ -8,8 +8,4 @@
 // Counts a step; every log.every steps an event and a line.
 enum status progress_step(struct trainer *trainer, const struct step_result *result);
 
-// FMA peak of all ranks' threads, FLOP/s: a register-only loop for some milliseconds on every thread at once.
-// Collective.
-double progress_peak(struct trainer *trainer);
-
 #endif

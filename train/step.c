@@ -1,12 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // One step: a global batch through the model and into the weights. A reader of train_step alone knows the program.
 #include "train/micro.h"
+#include "train/stage.h"
 #include "train/stop.h"
 #include "train/trainer.h"
 
 #include "base/rng.h"
 
 #include <math.h>
+
+const char *const stage_names[TRACE_STAGES] = {
+    [STAGE_NONE] = "none",       [STAGE_DATA] = "data", [STAGE_UPDATE] = "update",
+    [STAGE_FORWARD] = "forward", [STAGE_LOSS] = "loss", [STAGE_BACKWARD] = "backward",
+    [STAGE_REDUCE] = "reduce",   [STAGE_NORM] = "norm", [STAGE_AGREE] = "agree",
+};
 
 static unsigned head_layer(const struct trainer *t) {
     return t->inputs.config.layers + 1;
@@ -42,6 +49,7 @@ static void step_update(struct trainer *t, struct step_result *out, const float 
 
 enum status train_step(struct trainer *t, struct step_result *out) {
     struct plan_batch global;
+    stage(t, STAGE_DATA);
     plan_at(&t->plan, t->state.cursor, &global);
     struct micro micro = micro_begin(t, &global);
     const uint64_t dropout_key = rng_mix(t->state.seed, t->state.cursor);
@@ -51,23 +59,33 @@ enum status train_step(struct trainer *t, struct step_result *out) {
         .cursor = t->state.cursor, .epoch = global.epoch + 1, .examples = global.size, .samples = global.samples};
     buckets_start(t->buckets, t->state.cursor, micro.n);
     for (uint32_t m = 0; m < micro.n; m++) {
+        stage(t, STAGE_DATA);
         micro_fill(t, &micro, m);
         TRY(pass_begin(t->pass, &t->batch, dropout_key));
         for (unsigned l = 0; l <= head_layer(t); l++) {
+            stage(t, STAGE_UPDATE);
             bucket_current(t->optimizer, l);
+            stage(t, STAGE_FORWARD);
             layer_forward(t->pass, t->arenas.weights, l);
         }
+        stage(t, STAGE_LOSS);
         pass_loss(t->pass, t->part_losses + m * micro.parts, 1.0f / (float)global.size);
         for (unsigned l = head_layer(t) + 1; l-- > 0;) {
+            stage(t, STAGE_BACKWARD);
             layer_backward(t->pass, t->arenas.weights, buckets_arena(t->buckets, m), l);
+            stage(t, STAGE_REDUCE);
             TRY(bucket_begin(t->buckets, l, m));
         }
     }
+    stage(t, STAGE_REDUCE);
     TRY(buckets_finish(t->buckets, &gradient));
+    stage(t, STAGE_NORM);
     out->norm = optimizer_norm(t->optimizer, gradient);
+    stage(t, STAGE_AGREE);
     TRY(step_agree(t, out, global.size));
     step_update(t, out, gradient);
     micro_count(t, &global, out);
     out->step = t->state.step;
+    stage(t, STAGE_NONE);
     return STATUS_OK;
 }

@@ -3,7 +3,7 @@
 #include "train/trainer.h"
 
 #include "base/file.h"
-#include "train/progress.h"
+#include "model/peak.h"
 #include "train/stop.h"
 
 #include <unistd.h>
@@ -151,7 +151,8 @@ static enum status open_ready(struct trainer *t) {
     t->end = trainer_ended(t) ? TRAINER_FINISHED : TRAINER_RUNNING;
     if (t->look)
         return STATUS_OK;
-    t->peak_flops = progress_peak(t);
+    TRY(peak_measure(&t->peak_flops, t->ops, t->pool));
+    t->peak_flops *= t->comm->world;
     if (t->complete)
         log_info("%s is already complete at step %llu: only what is missing is made", t->job->out,
                  (unsigned long long)t->state.step);

@@ -58,6 +58,7 @@ struct trainer {
 
     struct pool *pool;
     const struct ops *ops;
+    struct trace *trace; // of the steps' stages (stage.h); NULL: none
     struct plan plan;
     struct batch batch;
     struct param_table table;
@@ -80,8 +81,7 @@ struct trainer {
     struct trainer_times times;
     double started, trained_s; // seconds, monotonic
     struct meter meter;
-    double peak_flops;                     // a second, all ranks' threads, of the register-only loop
-    double peak_scratch[POOL_THREADS_MAX]; // FLOPs of each thread's loop
+    double peak_flops; // a second, all ranks' threads, of the register-only loop
     enum trainer_end end;
     char *from;                        // the checkpoint it went on from; NULL: a fresh start
     bool best_lost;                    // the best checkpoint could not be used at the start
