@@ -18,6 +18,7 @@ enum job_special { JOB_SPECIAL_LITERAL, JOB_SPECIAL_PARSE };
 enum job_schedule { JOB_LINEAR, JOB_COSINE, JOB_CONSTANT, JOB_POLYNOMIAL };
 enum job_precision { JOB_PRECISION_AUTO, JOB_BF16, JOB_FP32 };
 enum job_metric { JOB_OFFICIAL, JOB_ACCURACY, JOB_MACRO_F1, JOB_MACRO_RECALL, JOB_LOSS, JOB_EM, JOB_F1 };
+extern const char *const job_metric_names[]; // by enum job_metric
 enum job_backend { JOB_BACKEND_AUTO, JOB_BACKEND_SELF, JOB_BACKEND_MPI, JOB_BACKEND_OFI, JOB_BACKEND_NCCL };
 enum job_fabric { JOB_FABRIC_AUTO, JOB_FABRIC_EFA, JOB_FABRIC_TCP, JOB_FABRIC_SHM };
 enum job_reduce { JOB_REDUCE_FP32, JOB_REDUCE_BF16 };

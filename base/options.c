@@ -28,7 +28,7 @@ static const char *const normalizers[] = {"none", "tweet", NULL};
 static const char *const specials[] = {"literal", "parse", NULL};
 static const char *const schedules[] = {"linear", "cosine", "constant", "polynomial", NULL};
 static const char *const precisions[] = {"auto", "bf16", "fp32", NULL};
-static const char *const metrics[] = {"official", "accuracy", "macro_f1", "macro_recall", "loss", "em", "f1", NULL};
+const char *const job_metric_names[] = {"official", "accuracy", "macro_f1", "macro_recall", "loss", "em", "f1", NULL};
 static const char *const backends[] = {"auto", "self", "mpi", "ofi", "nccl", NULL};
 static const char *const fabrics[] = {"auto", "efa", "tcp", "shm", NULL};
 static const char *const reductions[] = {"fp32", "bf16", NULL};
@@ -48,12 +48,12 @@ const struct option options[] = {
          .help = "Hugging Face directory (config.json, model.safetensors, tokenizer files), or a model made at random"),
     TEXT("model.vocab", model.vocab, "none", .flags = OPTION_NONE, .range = "none, or a path",
          .help = "folder with tokenizer files for random: models; none: a built-in vocabulary of bytes"),
-    CHOICE("model.head", model.head, "classification", heads, .flags = OPTION_DEFINES_RUN, .later = "question_answering",
+    CHOICE("model.head", model.head, "classification", heads, .flags = OPTION_DEFINES_RUN,
            .help = "what the model answers"),
     REAL("model.dropout", model.dropout, "config", 0, 1, .words = {{"config", -1}}, .flags = OPTION_DEFINES_RUN | OPTION_BELOW_MOST,
          .help = "config: the model's own three values, or one number for hidden, attention and classifier"),
 
-    CHOICE("data.format", data.format, "tweet_eval", formats, .later = "squad",
+    CHOICE("data.format", data.format, "tweet_eval", formats,
            .help = "how the text files are laid out: TweetEval's pairs of files, or a file a split with columns"),
     TEXT("data.dir", data.dir, NULL, .range = "a path",
          .help = "tweet_eval: holds <task>/{train,val,test}_{text,labels}.txt and <task>/mapping.txt; "
@@ -121,7 +121,7 @@ const struct option options[] = {
             .help = "pieces that a batch is cut into: every power-of-two world up to it gives the same bits"),
     INTEGER("train.eval_every", train.eval_every, "epoch", 1, 1e12, .words = {{"epoch", 0}}, .later = "*",
             .help = "evaluate at each epoch's end, or each so many steps"),
-    CHOICE("train.best_metric", train.best_metric, "official", metrics, .flags = OPTION_DEFINES_RUN, .later = "em f1",
+    CHOICE("train.best_metric", train.best_metric, "official", job_metric_names, .flags = OPTION_DEFINES_RUN,
            .help = "what the best model is chosen by; official: TweetEval's for the task"),
     INTEGER("train.early_stopping", train.early_stopping, "0", 0, 1000000, .flags = OPTION_DEFINES_RUN,
             .help = "stop after so many evaluations without improvement; 0: off"),

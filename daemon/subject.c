@@ -43,6 +43,22 @@ static enum status subject_labels(struct model_config *config, const char *json)
     return status;
 }
 
+static bool subject_no_answer(const struct trainer_state *state) {
+    json_t *keys = json_loads(state->config ? state->config : "{}", 0, NULL);
+    const char *value = json_string_value(json_object_get(keys, INPUTS_NO_ANSWER_KEY));
+    bool no_answer = value && strcmp(value, "true") == 0;
+    json_decref(keys);
+    return no_answer;
+}
+
+static enum status subject_head(struct model_config *config, const struct job *job, const struct trainer_state *state) {
+    config->head = HEAD_CLASSIFICATION;
+    if (job->model.head != JOB_HEAD_QUESTION_ANSWERING)
+        return subject_labels(config, state->labels);
+    model_config_set_spans(config);
+    return STATUS_OK;
+}
+
 static enum status subject_from_job(struct model *out, const struct job *job, const char *path) {
     struct inputs inputs = {0};
     struct trainer_state state = {0};
@@ -50,9 +66,8 @@ static enum status subject_from_job(struct model *out, const struct job *job, co
     enum status status;
     TRY_GOTO(inputs_base(&inputs, job), done);
     TRY_GOTO(model_config_copy(&out->config, &inputs.base), done);
-    out->config.head = HEAD_CLASSIFICATION;
     TRY_GOTO(checkpoint_state(&state, path), done);
-    TRY_GOTO(subject_labels(&out->config, state.labels), done);
+    TRY_GOTO(subject_head(&out->config, job, &state), done);
     TRY_GOTO(weights_table(&out->table, &out->config), done);
     TRY_GOTO(arena_init(&out->arena, out->table.floats * sizeof(float), true), done);
     arenas.weights = out->weights = arena_take(&out->arena, out->table.floats * sizeof(float));
@@ -61,6 +76,7 @@ static enum status subject_from_job(struct model *out, const struct job *job, co
     out->tokenizer = inputs.tokenizer;
     inputs.tokenizer = NULL;
     out->settings = inputs_settings(job);
+    out->settings.no_answer = subject_no_answer(&state);
 done:
     trainer_state_release(&state);
     inputs_close(&inputs);

@@ -32,6 +32,13 @@ enum status model_config_copy(struct model_config *out, const struct model_confi
     return STATUS_OK;
 }
 
+void model_config_set_spans(struct model_config *config) {
+    config->head = HEAD_QUESTION_ANSWERING;
+    labels_release(&config->label_names);
+    config->labels = 2;
+    config->has_labels = false;
+}
+
 void model_config_set_labels(struct model_config *config, const struct labels *labels, enum status *status) {
     struct labels names;
     *status = names_copy(&names, labels);

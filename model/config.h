@@ -58,6 +58,9 @@ enum status model_config_print(char **out, const struct model_config *config);
 // BERT: 0 and max_positions).
 uint32_t model_first_position(const struct model_config *config);
 uint32_t model_usable_length(const struct model_config *config);
+// Question answering: two outputs a token, first and last of an answer, without names, as Hugging Face's configuration
+// has it.
+void model_config_set_spans(struct model_config *config);
 void model_config_set_labels(struct model_config *config, const struct labels *labels, enum status *status);
 
 #endif

@@ -15,6 +15,7 @@ struct model_settings {
     uint32_t max_length; // 0: not recorded, the usable length
     enum tokenizer_special special;
     enum tokenizer_normalize normalize;
+    bool no_answer;      // question answering: the model was trained to say that there is none
     uint32_t doc_stride; // question answering: tokens that neighbouring windows share; 0: not recorded, 128
 };
 

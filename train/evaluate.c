@@ -12,8 +12,7 @@ int32_t evaluate_argmax(const float *logits, uint32_t n) {
     return (int32_t)best;
 }
 
-// As many examples from `first` on as fit into one batch, at least one.
-static uint32_t chunk_size(const struct evaluator *e, const struct shard *shard, uint32_t first, uint32_t end) {
+uint32_t evaluate_chunk(const struct evaluator *e, const struct shard *shard, uint32_t first, uint32_t end) {
     uint32_t n = 1;
     while (first + n < end && n < e->max_examples &&
            shard->offsets[first + n + 1] - shard->offsets[first] <= e->max_tokens)
@@ -36,13 +35,20 @@ static double chunk_loss(const struct evaluator *e, const float *logits, int32_t
     return loss;
 }
 
-static enum status chunk_run(struct answer *out, const struct evaluator *e, const struct shard *shard, uint32_t first,
+enum status evaluate_forward(const float **logits, const struct evaluator *e, const struct shard *shard, uint32_t first,
                              uint32_t n) {
     chunk_fill(e->batch, shard, first, n);
     TRY(pass_begin(e->pass, e->batch, 0));
     for (unsigned l = 0; l <= e->config->layers + 1; l++)
         layer_forward(e->pass, e->weights, l);
-    const float *logits = pass_logits(e->pass);
+    *logits = pass_logits(e->pass);
+    return STATUS_OK;
+}
+
+static enum status chunk_run(struct answer *out, const struct evaluator *e, const struct shard *shard, uint32_t first,
+                             uint32_t n) {
+    const float *logits;
+    TRY(evaluate_forward(&logits, e, shard, first, n));
     size_t labels = e->config->labels;
     if (e->logits && !e->comm)
         memcpy(e->logits + first * labels, logits, n * labels * sizeof *logits);
@@ -55,34 +61,46 @@ static enum status chunk_run(struct answer *out, const struct evaluator *e, cons
 static enum status slice_run(struct answer *out, const struct evaluator *e, const struct shard *shard, uint32_t first,
                              uint32_t end) {
     for (uint32_t i = first; i < end;) {
-        uint32_t n = chunk_size(e, shard, i, end);
+        uint32_t n = evaluate_chunk(e, shard, i, end);
         TRY(chunk_run(out + (i - first), e, shard, i, n));
         i += n;
     }
     return STATUS_OK;
 }
 
-enum status evaluate_shard(struct answer **out, const struct evaluator *e, const struct shard *shard) {
+struct evaluate_share evaluate_share(const struct evaluator *e, uint32_t n) {
     uint32_t world = e->comm ? (uint32_t)e->comm->world : 1, rank = e->comm ? (uint32_t)e->comm->rank : 0;
-    uint32_t slice = (shard->n + world - 1) / world;
-    uint32_t first = rank * slice < shard->n ? rank * slice : shard->n;
-    uint32_t end = first + slice < shard->n ? first + slice : shard->n;
-    struct answer *mine = calloc((size_t)slice + 1, sizeof *mine);
-    *out = calloc((size_t)slice * world + 1, sizeof **out);
-    enum status status = mine && *out ? slice_run(mine, e, shard, first, end)
-                                      : status_set(STATUS_SYSTEM, "evaluate: no memory for %u answers", shard->n);
+    uint64_t slice = ((uint64_t)n + world - 1) / world, first = rank * slice < n ? rank * slice : n;
+    return (struct evaluate_share){(uint32_t)slice, (uint32_t)first, (uint32_t)(first + slice < n ? first + slice : n)};
+}
+
+enum status evaluate_gather(void **out, const void *mine, size_t size, const struct evaluator *e,
+                            const struct evaluate_share *share, enum status status) {
+    size_t world = e->comm ? (size_t)e->comm->world : 1;
+    *out = calloc(share->slice * world + 1, size);
+    if (status == STATUS_OK && !*out)
+        status = status_set(STATUS_SYSTEM, "evaluate: no memory for %zu answers", share->slice * world);
     if (e->comm) {
         status = comm_agree(e->comm, status);
         if (status == STATUS_OK)
-            status = comm_all_gather(e->comm, mine, *out, slice * sizeof *mine);
+            status = comm_all_gather(e->comm, mine, *out, share->slice * size);
     } else if (status == STATUS_OK) {
-        memcpy(*out, mine, slice * sizeof *mine);
+        memcpy(*out, mine, share->slice * size);
     }
-    free(mine);
     if (status != STATUS_OK) {
         free(*out);
         *out = NULL;
     }
+    return status;
+}
+
+enum status evaluate_shard(struct answer **out, const struct evaluator *e, const struct shard *shard) {
+    struct evaluate_share share = evaluate_share(e, shard->n);
+    struct answer *mine = calloc((size_t)share.slice + 1, sizeof *mine);
+    enum status status = mine ? slice_run(mine, e, shard, share.first, share.end)
+                              : status_set(STATUS_SYSTEM, "evaluate: no memory for %u answers", shard->n);
+    status = evaluate_gather((void **)out, mine, sizeof *mine, e, &share, status);
+    free(mine);
     return status;
 }
 

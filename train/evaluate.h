@@ -26,6 +26,21 @@ struct evaluator {
     float *logits;                     // (shard's n, labels), filled alone; NULL: not kept
 };
 
+// The parts that every head's evaluation is made of. As many examples from `first` on as fit into one batch, at least
+// one; the logits of examples [first, first + n), borrowed.
+uint32_t evaluate_chunk(const struct evaluator *evaluator, const struct shard *shard, uint32_t first, uint32_t end);
+enum status evaluate_forward(const float **logits, const struct evaluator *evaluator, const struct shard *shard,
+                             uint32_t first, uint32_t n);
+// A rank's neighbours [first, end) of n examples or questions; `slice`: what the ranks have, the last ones less.
+struct evaluate_share {
+    uint32_t slice, first, end;
+};
+struct evaluate_share evaluate_share(const struct evaluator *evaluator, uint32_t n);
+// Every rank's answers (slice, of `size` bytes) in one malloc'ed array on every rank. Collective; `status` is this
+// rank's so far, all return the worst.
+enum status evaluate_gather(void **out, const void *mine, size_t size, const struct evaluator *evaluator,
+                            const struct evaluate_share *share, enum status status);
+
 // `out` is malloc'ed, (n), on every rank. Collective with comm.
 enum status evaluate_shard(struct answer **out, const struct evaluator *evaluator, const struct shard *shard);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the run's model scores on a split: the one place that knows which scores a head has.
-#include "train/evaluate.h"
+#include "train/evaluate_spans.h"
 #include "train/trainer.h"
 
 #include <math.h>
@@ -8,6 +8,29 @@
 void evaluation_release(struct evaluation *evaluation) {
     metrics_close(&evaluation->metrics);
     *evaluation = (struct evaluation){0};
+}
+
+static bool has_spans(const struct trainer *t) {
+    return t->inputs.config.head == HEAD_QUESTION_ANSWERING;
+}
+
+static enum status split_labels(struct evaluation *out, const struct evaluator *e, const struct shard *shard) {
+    struct answer *answers;
+    TRY(evaluate_shard(&answers, e, shard));
+    enum status status = evaluate_metrics(&out->metrics, &out->loss, answers, shard->n, e->config->labels);
+    free(answers);
+    return status;
+}
+
+static enum status split_spans(struct evaluation *out, const struct evaluator *e, const struct inputs *inputs,
+                               enum source_split split) {
+    struct span_options options = span_options(inputs->no_answer);
+    struct span_answer *answers;
+    TRY(evaluate_spans(&answers, e, &inputs->shards[split], &options));
+    out->version = inputs->no_answer ? SQUAD_V2 : SQUAD_V1;
+    enum status status = evaluate_squad(&out->squad, &out->loss, answers, &inputs->sources[split], out->version);
+    free(answers);
+    return status;
 }
 
 enum status evaluate_split(struct trainer *t, enum source_split split, struct evaluation *out) {
@@ -19,13 +42,10 @@ enum status evaluate_split(struct trainer *t, enum source_split split, struct ev
                           .max_tokens = t->batch_tokens,
                           .max_examples = t->batch_examples,
                           .comm = t->comm};
-    struct answer *answers;
     double begun = trainer_clock();
     params_current(t->optimizer);
-    TRY(evaluate_shard(&answers, &e, shard));
     *out = (struct evaluation){.there = true, .step = t->weights_step, .epoch = t->weights_epoch};
-    enum status status = evaluate_metrics(&out->metrics, &out->loss, answers, shard->n, t->inputs.config.labels);
-    free(answers);
+    enum status status = has_spans(t) ? split_spans(out, &e, &t->inputs, split) : split_labels(out, &e, shard);
     t->times.evaluate += trainer_clock() - begun;
     return status;
 }
@@ -45,13 +65,23 @@ static enum metric job_metric(const struct trainer *t) {
     }
 }
 
+static double squad_value(const struct evaluation *e, bool exact) {
+    return squad_mean(exact ? e->squad.all.exact : e->squad.all.f1, e->squad.all.n);
+}
+
 double evaluate_score(const struct trainer *t, const struct evaluation *e) {
+    if (has_spans(t))
+        return t->job->train.best_metric == JOB_LOSS ? -e->loss : squad_value(e, t->job->train.best_metric == JOB_EM);
     enum metric metric = job_metric(t);
     return metric == METRIC_LOSS ? -e->loss : metric_value(&e->metrics, metric);
 }
 
 const char *evaluation_official(const struct trainer *t, const struct evaluation *e, double *value) {
     enum metric official = metric_official(t->job->data.task);
+    if (has_spans(t)) {
+        *value = e->there ? squad_value(e, false) : (double)NAN;
+        return "f1";
+    }
     *value = e->there ? metric_value(&e->metrics, official) : (double)NAN;
     return metric_name(official);
 }
@@ -60,7 +90,10 @@ void evaluation_print(struct text *out, const struct trainer *t, const struct ev
     text_puts(out, "\"loss\": ");
     json_number_add(out, e->loss);
     text_puts(out, ", ");
-    evaluate_print(out, &e->metrics, metric_official(t->job->data.task), &t->inputs.labels);
+    if (has_spans(t))
+        evaluate_squad_print(out, &e->squad, e->version);
+    else
+        evaluate_print(out, &e->metrics, metric_official(t->job->data.task), &t->inputs.labels);
 }
 
 static enum status evaluation_board(struct trainer *t, enum source_split split, const struct evaluation *e) {
@@ -87,8 +120,9 @@ static enum status evaluation_board(struct trainer *t, enum source_split split, 
 enum status evaluate_event(struct trainer *t, enum source_split split, const struct evaluation *e) {
     double value;
     const char *official = evaluation_official(t, e, &value);
-    log_info("eval %s: epoch %llu, step %llu: loss %.4f, %s %.4f, accuracy %.4f", split_names[split],
-             (unsigned long long)e->epoch, (unsigned long long)e->step, e->loss, official, value, e->metrics.accuracy);
+    log_info("eval %s: epoch %llu, step %llu: loss %.4f, %s %.4f, %s %.4f", split_names[split],
+             (unsigned long long)e->epoch, (unsigned long long)e->step, e->loss, official, value,
+             has_spans(t) ? "exact match" : "accuracy", has_spans(t) ? squad_value(e, true) : e->metrics.accuracy);
     event_begin(&t->events, "eval");
     event_string(&t->events, "split", split_names[split]);
     event_integer(&t->events, "epoch", (int64_t)e->epoch);

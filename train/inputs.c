@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "model/model.h"
 #include "model/weight_files.h"
+#include "model/squad_metrics.h"
 #include "model/weights.h"
 
 bool inputs_random(const char *base) {
@@ -90,22 +91,25 @@ static bool inputs_spans(const struct job *job) {
     return job->model.head == JOB_HEAD_QUESTION_ANSWERING;
 }
 
-// The head and the data must be of one kind.
+// The metric that the best is chosen by must be one that the head has.
+static enum status inputs_metric(const struct job *job) {
+    int metric = job->train.best_metric;
+    bool spans = metric == JOB_EM || metric == JOB_F1, both = metric == JOB_OFFICIAL || metric == JOB_LOSS;
+    if (both || spans == inputs_spans(job))
+        return STATUS_OK;
+    return status_set(STATUS_USAGE, "train.best_metric: %s is of model.head: %s: choose official, loss, %s",
+                      job_metric_names[metric], spans ? "question_answering" : "classification",
+                      spans ? "accuracy, macro_f1 or macro_recall" : "em or f1");
+}
+
+// The head, the data and the metric must be of one kind.
 static enum status inputs_kind(const struct job *job) {
     if (inputs_spans(job) == (job->data.format == JOB_SQUAD))
-        return STATUS_OK;
+        return inputs_metric(job);
     return inputs_spans(job)
                ? status_set(STATUS_USAGE,
                             "model.head: question_answering needs data.format: squad (questions, contexts and answers)")
                : status_set(STATUS_USAGE, "data.format: squad needs model.head: question_answering");
-}
-
-// Two outputs a token, first and last of an answer, without names: as Hugging Face's configuration has it.
-static void inputs_config_spans(struct model_config *config) {
-    config->head = HEAD_QUESTION_ANSWERING;
-    labels_release(&config->label_names);
-    config->labels = 2;
-    config->has_labels = false;
 }
 
 static enum status inputs_config(struct inputs *inputs, const struct job *job) {
@@ -118,7 +122,7 @@ static enum status inputs_config(struct inputs *inputs, const struct job *job) {
     inputs->config.head = HEAD_CLASSIFICATION;
     inputs_dropout(&inputs->config, job->model.dropout);
     if (inputs_spans(job))
-        inputs_config_spans(&inputs->config);
+        model_config_set_spans(&inputs->config);
     else
         model_config_set_labels(&inputs->config, &inputs->labels, &status);
     return status;
@@ -337,10 +341,17 @@ static enum status inputs_warn(struct inputs *inputs) {
     return STATUS_OK;
 }
 
+// Whether "no answer" is one of the answers: as some question of train or val has none.
+static bool inputs_no_answer(const struct inputs *inputs, const struct job *job) {
+    return inputs_spans(job) && (squad_version_of(&inputs->sources[SPLIT_TRAIN]) == SQUAD_V2 ||
+                                 squad_version_of(&inputs->sources[SPLIT_VAL]) == SQUAD_V2);
+}
+
 static enum status inputs_data(struct inputs *inputs, const struct job *job, const struct source_spec *spec,
                                struct pool *pool) {
     TRY(inputs_sources(inputs->sources, spec, &inputs->labels));
     TRY(inputs_data_hash(inputs->data_hash, inputs->sources, &inputs->labels));
+    inputs->no_answer = inputs_no_answer(inputs, job);
     TRY(inputs_base_hash(inputs, job));
     if (!inputs_spans(job) && spec->format != SOURCE_TWEET_EVAL)
         inputs_labels_tell(&inputs->labels);

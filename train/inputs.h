@@ -22,6 +22,7 @@ struct inputs {
     struct shard shards[SPLITS];   // of test n is 0 where there is none to score
     struct source sources[SPLITS]; // question answering: val's and test's stay open: windows name their rows
     bool made[SPLITS];             // the shard was not in the cache
+    bool no_answer;                // question answering: some question of train or val has none (squad version 2)
     uint32_t shared_texts;         // texts that train and test share
     const char *spare;             // set before inputs_open: shard_options.spare
     char data_hash[33], base_hash[33];
@@ -33,6 +34,9 @@ void inputs_close(struct inputs *inputs);
 
 // Whether base and task are there at all: a slip in their names is refused before <out> is made.
 enum status inputs_look(const struct job *job);
+
+// Stands among a checkpoint's configuration keys of a question answering run: "true" or "false".
+#define INPUTS_NO_ANSWER_KEY "data (no answer)"
 
 // What a model of this job records in its finetuned.json.
 struct model_settings inputs_settings(const struct job *job);

@@ -20,6 +20,8 @@ static json_t *resume_keys(const struct trainer *t) {
     snprintf(parts, sizeof parts, "%u", t->state.parts);
     json_object_set_new(keys, "train.parts", json_string(parts));
     json_object_set_new(keys, "train.precision", json_string(t->state.precision));
+    if (t->inputs.config.head == HEAD_QUESTION_ANSWERING)
+        json_object_set_new(keys, INPUTS_NO_ANSWER_KEY, json_string(t->inputs.no_answer ? "true" : "false"));
     json_object_set_new(keys, "data (content)", json_string(t->inputs.data_hash));
     json_object_set_new(keys, "model.base (content)", json_string(t->inputs.base_hash));
     return keys;

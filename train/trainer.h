@@ -18,6 +18,7 @@
 #include "model/config.h"
 #include "model/metrics.h"
 #include "model/pass.h"
+#include "model/squad_metrics.h"
 #include "optim/optimizer.h"
 #include "train/events.h"
 #include "train/inputs.h"
@@ -38,7 +39,9 @@ struct evaluation {
     bool there;           // false: not evaluated, or the split is empty
     uint64_t step, epoch; // of its weights
     double loss;
-    struct metrics metrics;
+    struct metrics metrics;    // classification
+    struct squad_totals squad; // question answering
+    enum squad_version version;
 };
 
 // Seconds of this start.
