@@ -5,11 +5,13 @@
 #include "export/export.h"
 
 static struct export_model run_export_model(const struct trainer *t) {
+    struct model_settings settings = inputs_settings(t->job);
+    settings.no_answer = t->inputs.no_answer;
     return (struct export_model){.config = &t->inputs.config,
                                  .table = &t->table,
                                  .weights = t->arenas.weights,
                                  .tokenizer = t->inputs.tokenizer,
-                                 .settings = inputs_settings(t->job),
+                                 .settings = settings,
                                  .bf16 = t->job->export.dtype == JOB_BF16,
                                  .name = t->job->job};
 }

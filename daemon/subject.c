@@ -142,10 +142,10 @@ uint32_t subject_length(const struct model *model) {
 enum status runner_open(struct runner *out, const struct model *model, uint32_t max_length, uint32_t max_examples) {
     enum isa isa;
     *out = (struct runner){.max_tokens = max_length * max_examples, .max_examples = max_examples};
-    struct pass_options options = {
-        .max_tokens = out->max_tokens, .max_examples = max_examples, .max_length = max_length, .rows = PASS_FIRST};
-    if (model->config.head != HEAD_CLASSIFICATION)
-        return status_set(STATUS_USAGE, "question answering is not in this version yet");
+    struct pass_options options = {.max_tokens = out->max_tokens,
+                                   .max_examples = max_examples,
+                                   .max_length = max_length,
+                                   .rows = pass_rows_of(&model->config)};
     TRY(isa_choose(&isa));
     TRY(pool_open(&out->pool, 0));
     TRY(batch_open(&out->batch, out->max_tokens, max_examples, 1));

@@ -20,11 +20,12 @@ uint32_t evaluate_chunk(const struct evaluator *e, const struct shard *shard, ui
     return n;
 }
 
+// Without the labels: losses are made from the logits.
 static void chunk_fill(struct batch *batch, const struct shard *shard, uint32_t first, uint32_t n) {
     batch_clear(batch);
     for (uint32_t i = first; i < first + n; i++)
         batch_add(batch, shard->ids + shard->offsets[i], shard->types + shard->offsets[i],
-                  (uint32_t)(shard->offsets[i + 1] - shard->offsets[i]), shard->labels[i], i);
+                  (uint32_t)(shard->offsets[i + 1] - shard->offsets[i]), -1, i);
 }
 
 // Loss of one row of logits, by the op that training uses; without label smoothing and class weights.
