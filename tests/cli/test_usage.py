@@ -122,7 +122,7 @@ class Values(s.Case):
         self.assertRefused(s.run("run", self.path("none.yaml")), 64, "none.yaml")
 
     def test_options_of_later_versions(self):
-        for key, value in (("train.precision", "bf16"), ("comm.backend", "ofi"), ("model.head", "question_answering"),
+        for key, value in (("train.precision", "bf16"), ("comm.backend", "ofi"),
                            ("data.format", "csv"), ("export.to", "onnx"), ("train.label_smoothing", "0.1"),
                            ("train.freeze", "embeddings"), ("train.eval_every", "10"), ("train.max_time", "5"),
                            ("comm.reduce", "bf16"), ("train.class_weights", "balanced"), ("train.layer_decay", "0.9"),
