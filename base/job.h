@@ -111,6 +111,8 @@ enum status job_print_table(char **out, const struct job *job, bool markdown);
 // One key's value as text, as in the YAML ("5.0e-05"; "" if it is unset); malloc'ed, NULL if there is no such key.
 char *job_value(const struct job *job, const char *key);
 #define JOB_KEYS_MAX 80 // there are never more
+// Whether the i-th key has its default, or the value that follows from another key ("<out>/shards").
+bool job_key_is_default(const struct job *job, size_t i);
 // The i-th key, NULL behind the last: lets others walk the table (config hash, report's differences).
 const char *job_key(size_t i);
 // Whether the key is part of what defines a run (design, section 6: model and data by content are hashed by the caller;

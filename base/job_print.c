@@ -66,6 +66,17 @@ static bool yaml_follows(const struct option *option, const struct job *job) {
     return same;
 }
 
+bool job_key_is_default(const struct job *job, size_t i) {
+    const struct option *option = &options[i];
+    struct text value = {0};
+    if (!option->fallback || option_is_unset(option, job))
+        return option_is_unset(option, job);
+    option_print(&value, option, job);
+    bool same = value.at && strcmp(value.at, option->fallback) == 0;
+    text_release(&value);
+    return same || yaml_follows(option, job);
+}
+
 static void yaml_option(struct text *out, const struct option *option, const struct job *job, bool comments) {
     const char *name = strrchr(option->key, '.');
     struct text line = {0};

@@ -98,6 +98,9 @@ enum status checkpoint_size(uint64_t *bytes, const struct param_table *table, co
 // Removes temporary folders that a crash left; names each in the log. Rank 0, at start, under the owner's lock.
 enum status checkpoint_sweep(const char *dir);
 
+// Name and version of the library: "HDF5 1.10.8".
+void checkpoint_library(char *out, size_t size);
+
 // For people: what a checkpoint holds, on standard output's behalf: malloc'ed text (JSON with `json`).
 enum status checkpoint_describe(char **out, const char *path, bool json);
 // Whether the path is a checkpoint folder or a checkpoint.h5.

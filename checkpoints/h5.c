@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "checkpoints/checkpoint.h"
 #include "checkpoints/h5.h"
 
 #include <pthread.h>
@@ -16,6 +17,13 @@ static void h5_first(void) {
 void h5_start(void) {
     pthread_once(&h5_once, h5_first);
     H5Eset_auto2(H5E_DEFAULT, NULL, NULL); // each thread has a stack of its own
+}
+
+void checkpoint_library(char *out, size_t size) {
+    unsigned major = 0, minor = 0, release = 0;
+    h5_start();
+    H5get_libversion(&major, &minor, &release);
+    snprintf(out, size, "HDF5 %u.%u.%u", major, minor, release);
 }
 
 struct h5_reason {

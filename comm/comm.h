@@ -53,6 +53,9 @@ struct comm {
 enum status comm_open(struct comm **out, int backend);
 void comm_close(struct comm *comm); // MPI_Finalize where we initialised it; NULL is fine
 
+// Name and version of the MPI library: "Open MPI v4.1.4".
+void comm_library(char *out, size_t size);
+
 // Checked wrappers. A peer that can't be reached is STATUS_REMOTE, naming rank, host and operation.
 enum status comm_barrier(struct comm *comm);
 enum status comm_broadcast(struct comm *comm, void *bytes, size_t size, int root);

@@ -5,6 +5,7 @@
 
 #include <mpi.h>
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -240,4 +241,11 @@ enum status mpi_open(struct comm *comm) {
     TRY(mpi_initialise(&state->finalize));
     TRY(mpi_join(comm));
     return mpi_local(comm);
+}
+
+void comm_library(char *out, size_t size) {
+    char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+    int length = 0;
+    MPI_Get_library_version(text, &length); // may be asked before MPI_Init
+    snprintf(out, size, "%.*s", (int)strcspn(text, ",\n"), text);
 }

@@ -56,6 +56,7 @@ static enum status run_export_kind(struct trainer *t, const struct export_model 
 
 enum status run_export(struct trainer *t, uint32_t make) {
     struct export_model model = run_export_model(t);
+    double begun = trainer_clock();
     enum status status = STATUS_OK;
     if (t->comm->rank != 0)
         return STATUS_OK;
@@ -64,6 +65,7 @@ enum status run_export(struct trainer *t, uint32_t make) {
     for (unsigned i = 0; exporters[i].kind && status == STATUS_OK; i++)
         if (make & (RUN_MAKES_KIND << i))
             status = run_export_kind(t, &model, &exporters[i]);
+    t->times.export += trainer_clock() - begun;
     return status;
 }
 

@@ -5,7 +5,8 @@
 #include "daemon/dry_run.h"
 #include "daemon/flags.h"
 #include "daemon/run_export.h"
-#include "train/trainer.h"
+#include "train/report.h"
+#include "train/report_text.h"
 
 static enum status run_phases(struct trainer *t, const struct job *job, struct comm *comm) {
     uint32_t make;
@@ -21,9 +22,24 @@ static enum status run_phases(struct trainer *t, const struct job *job, struct c
     return comm_agree(comm, trainer_end_event(t));
 }
 
+// The best model's score, as the report has it: it may be of an earlier start.
+static void run_score(const char *out) {
+    json_t *report = NULL;
+    if (report_read(&report, out) != STATUS_OK)
+        return;
+    const char *name = json_is_object(json_object_get(report, "test")) ? "test" : "val";
+    struct text scores = {0};
+    report_scores(&scores, json_object_get(report, name));
+    printf("%-11s %s (best model, step %lld)\n", name, text_string(&scores),
+           (long long)json_integer_value(json_object_get(report, "best_step")));
+    text_release(&scores);
+    json_decref(report);
+}
+
 static void run_results(const struct trainer *t) {
     if (t->comm->rank != 0)
         return;
+    run_score(t->job->out);
     printf("model       %s/model\nreport      %s/report.md\nevents      %s/events.jsonl\ncheckpoints %s\n", t->job->out,
            t->job->out, t->job->out, t->job->checkpoints.dir);
 }

@@ -55,6 +55,9 @@ enum status progress_step(struct trainer *t, const struct step_result *r) {
     t->meter.tweets += r->examples;
     t->meter.tokens += r->tokens;
     t->meter.flops += r->flops;
+    t->total.tweets += r->examples;
+    t->total.tokens += r->tokens;
+    t->steps_done++;
     if (r->step % (uint64_t)t->job->log.every != 0)
         return STATUS_OK;
     double now = trainer_clock(), seconds = now - t->meter.since;

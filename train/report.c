@@ -1,113 +1,242 @@
 // SPDX-License-Identifier: Apache-2.0
 // report.json and report.md: what came of the run, for machines and for people.
-#include "train/evaluate.h"
-#include "train/trainer.h"
+#include "train/report.h"
 
 #include "base/file.h"
+#include "train/history.h"
+#include "train/provenance.h"
+#include "train/report_text.h"
 
-static void markdown_class(struct text *md, const struct metrics *m, const struct labels *labels, uint32_t c) {
-    const struct class_scores *s = &m->per_class[c];
-    text_printf(md, "| %s | %.4f | %.4f | %.4f | %llu |\n", labels->names[c], s->precision, s->recall, s->f1,
-                (unsigned long long)s->support);
+#include <inttypes.h>
+#include <math.h>
+
+// ---- values
+
+static void key_add(struct text *json, const char *key) {
+    text_printf(json, ",\n  \"%s\": ", key);
 }
 
-static void markdown_confusion(struct text *md, const struct metrics *m, const struct labels *labels) {
-    text_puts(md, "\nConfusion matrix (rows: gold, columns: predicted)\n\n| |");
-    for (uint32_t c = 0; c < m->classes; c++)
-        text_printf(md, " %s |", labels->names[c]);
-    text_puts(md, "\n| --- |");
-    for (uint32_t c = 0; c < m->classes; c++)
-        text_puts(md, " ---: |");
-    for (uint32_t gold = 0; gold < m->classes; gold++) {
-        text_printf(md, "\n| %s |", labels->names[gold]);
-        for (uint32_t c = 0; c < m->classes; c++)
-            text_printf(md, " %llu |", (unsigned long long)m->confusion[gold * m->classes + c]);
+static void string_add(struct text *json, const char *key, const char *value) {
+    key_add(json, key);
+    json_string_add(json, value);
+}
+
+static void count_add(struct text *json, const char *key, uint64_t value) {
+    key_add(json, key);
+    text_printf(json, "%" PRIu64, value);
+}
+
+// Of an object on one line. Times have three decimals.
+static void inner_number(struct text *json, const char *key, double value) {
+    text_printf(json, ", \"%s\": ", key);
+    if (isfinite(value))
+        text_printf(json, "%.3f", value);
+    else
+        text_puts(json, "null");
+}
+
+static void inner_count(struct text *json, const char *key, uint64_t value) {
+    text_printf(json, ", \"%s\": %" PRIu64, key, value);
+}
+
+static void inner_string(struct text *json, const char *key, const char *value) {
+    text_printf(json, ", \"%s\": ", key);
+    json_string_add(json, value);
+}
+
+// ---- scores
+
+void report_split(struct text *json, const struct trainer *t, enum source_split split, const struct evaluation *e) {
+    if (!e->there) {
+        text_puts(json, "null");
+        return;
     }
-    text_puts(md, "\n");
-}
-
-static void markdown_split(struct text *md, const char *split, const struct metrics *m, double loss,
-                           enum metric official, const struct labels *labels) {
-    text_printf(md, "\n## %s: %s %.4f\n\nloss %.4f, accuracy %.4f, macro F1 %.4f, macro recall %.4f, %llu texts\n\n",
-                split, metric_name(official), metric_value(m, official), loss, m->accuracy, m->macro_f1,
-                m->macro_recall, (unsigned long long)m->examples);
-    text_puts(md, "| label | precision | recall | F1 | support |\n| --- | ---: | ---: | ---: | ---: |\n");
-    for (uint32_t c = 0; c < m->classes; c++)
-        markdown_class(md, m, labels, c);
-    markdown_confusion(md, m, labels);
-}
-
-static void json_split(struct text *json, const char *split, const struct metrics *m, double loss, enum metric official,
-                       const struct labels *labels) {
-    text_printf(json, ",\n  \"%s\": {\"loss\": ", split);
-    json_number_add(json, loss);
-    text_puts(json, ", ");
-    evaluate_print(json, m, official, labels);
+    text_printf(json, "{\"examples\": %u, ", t->inputs.shards[split].n);
+    evaluation_print(json, t, e);
     text_puts(json, "}");
 }
 
-static void json_provenance(struct text *json, const struct trainer *t) {
+// The last step's model; it may be the best one.
+static void json_last(struct text *json, const struct trainer *t) {
+    const struct evaluation *last = t->last[SPLIT_VAL].there ? t->last : t->best;
+    key_add(json, "last");
+    text_printf(json, "{\"step\": %" PRIu64 ", \"epoch\": %" PRIu64 ",\n    \"val\": ", t->state.step, t->state.epoch);
+    report_split(json, t, SPLIT_VAL, &last[SPLIT_VAL]);
+    text_puts(json, ",\n    \"test\": ");
+    report_split(json, t, SPLIT_TEST, &last[SPLIT_TEST]);
+    text_puts(json, "}");
+}
+
+// ---- what ran
+
+static void json_run(struct text *json, const struct trainer *t) {
+    const struct shard *shards = t->inputs.shards;
     text_puts(json, "{\n  \"job\": ");
     json_string_add(json, t->job->job);
-    text_puts(json, ",\n  \"task\": ");
-    json_string_add(json, t->job->data.task);
-    text_puts(json, ",\n  \"base\": ");
-    json_string_add(json, t->job->model.base);
-    text_printf(json,
-                ",\n  \"version\": \"%s\",\n  \"run_id\": \"%s\",\n  \"config_hash\": \"%s\",\n  \"data_hash\": "
-                "\"%s\",\n  \"base_hash\": \"%s\""
-                ",\n  \"seed\": %llu,\n  \"world\": %d,\n  \"threads\": %u,\n  \"precision\": \"%s\",\n  \"isa\": "
-                "\"%s\",\n  \"parts\": %u"
-                ",\n  \"steps\": %llu,\n  \"epochs\": %llu,\n  \"best_step\": %llu,\n  \"train_seconds\": %.3f,\n  "
-                "\"shared_texts\": %u",
-                FINETUNED_VERSION, t->state.run_id, t->state.config_hash, t->state.data_hash, t->state.base_hash,
-                (unsigned long long)t->state.seed, t->comm->world, pool_threads(t->pool), t->state.precision,
-                isa_name(t->ops->isa), t->plan.parts, (unsigned long long)t->state.step,
-                (unsigned long long)t->state.epoch, (unsigned long long)t->state.best_step, t->trained_s,
-                t->inputs.shared_texts);
+    string_add(json, "task", t->job->data.task);
+    string_add(json, "base", t->job->model.base);
+    string_add(json, "version", FINETUNED_VERSION);
+    string_add(json, "run_id", t->state.run_id);
+    string_add(json, "config_hash", t->state.config_hash);
+    string_add(json, "data_hash", t->state.data_hash);
+    string_add(json, "base_hash", t->state.base_hash);
+    count_add(json, "seed", t->state.seed);
+    count_add(json, "world", (uint64_t)t->comm->world);
+    count_add(json, "threads", pool_threads(t->pool));
+    string_add(json, "precision", t->state.precision);
+    string_add(json, "isa", isa_name(t->ops->isa));
+    count_add(json, "parts", t->plan.parts);
+    count_add(json, "steps", t->state.step);
+    count_add(json, "epochs", t->state.epoch);
+    count_add(json, "best_step", t->state.best_step);
+    count_add(json, "best_epoch", t->best[SPLIT_VAL].epoch);
+    text_printf(json, ",\n  \"train_seconds\": %.3f", t->trained_s);
+    count_add(json, "shared_texts", t->inputs.shared_texts);
+    key_add(json, "examples");
+    text_printf(json, "{\"train\": %u, \"val\": %u, \"test\": %u}", shards[SPLIT_TRAIN].n, shards[SPLIT_VAL].n,
+                shards[SPLIT_TEST].n);
 }
 
-static void markdown_provenance(struct text *md, const struct trainer *t) {
-    text_printf(md, "# %s: %s\n\nBest model of step %llu (epoch %llu) of %llu steps.\n\n", t->job->job,
-                t->job->data.task, (unsigned long long)t->weights_step, (unsigned long long)t->weights_epoch,
-                (unsigned long long)t->state.step);
-    text_printf(md,
-                "| | |\n| --- | --- |\n| base | %s |\n| data | %s, %u train, %u val, %u test |\n| seed | %llu |\n| "
-                "world | %d ranks × %u threads, "
-                "%s, %s kernels |\n| trained | %.1f s in this start |\n| version | finetuned %s |\n| config hash | %s "
-                "|\n| data hash | %s |\n",
-                t->job->model.base, t->job->data.task, t->inputs.shards[SPLIT_TRAIN].n, t->inputs.shards[SPLIT_VAL].n,
-                t->inputs.shards[SPLIT_TEST].n, (unsigned long long)t->state.seed, t->comm->world,
-                pool_threads(t->pool), t->state.precision, isa_name(t->ops->isa), t->trained_s, FINETUNED_VERSION,
-                t->state.config_hash, t->state.data_hash);
-    if (*t->base_note)
-        text_printf(md, "| import | %s |\n", t->base_note);
+static void json_timings(struct text *json, const struct trainer *t, const struct history *history) {
+    const struct trainer_times *s = &t->times;
+    double trained = t->steps_done ? s->steps : (double)NAN;
+    key_add(json, "timings");
+    text_printf(json, "{\"steps\": %" PRIu64, t->steps_done);
+    inner_number(json, "train_s", s->steps);
+    inner_number(json, "evaluate_s", s->evaluate);
+    inner_number(json, "save_s", s->save);
+    inner_number(json, "export_s", s->export);
+    inner_number(json, "tokenise_s", s->tokenise);
+    inner_number(json, "tweets_per_s", (double)t->total.tweets / trained);
+    inner_number(json, "tokens_per_s", (double)t->total.tokens / trained);
+    inner_count(json, "starts", history->starts);
+    inner_number(json, "all_starts_s", history->active);
+    text_puts(json, "}");
 }
 
-static enum status report_put(const struct trainer *t, const char *name, struct text *text) {
+static void json_memory(struct text *json, const struct trainer *t, const struct provenance *from) {
+    key_add(json, "memory");
+    text_printf(json, "{\"rss_max_bytes\": %" PRIu64, from->rss_max);
+    inner_count(json, "rss_sum_bytes", from->rss_sum);
+    inner_count(json, "weights_and_moments_bytes", 3 * t->arena.size);
+    inner_count(json, "gradients_bytes", buckets_bytes(t->buckets));
+    inner_count(json, "activations_bytes", pass_bytes(t->pass));
+    text_puts(json, "}");
+}
+
+// Seconds since 1970 in UTC, as ISO 8601; "" if there are none.
+static const char *time_text(char out[32], double seconds) {
+    time_t whole = (time_t)seconds;
+    struct tm parts;
+    *out = '\0';
+    if (seconds > 0 && gmtime_r(&whole, &parts))
+        strftime(out, 32, "%Y-%m-%dT%H:%M:%SZ", &parts);
+    return out;
+}
+
+static void json_provenance(struct text *json, const struct trainer *t, const struct provenance *from,
+                            const struct history *history) {
+    char time[32];
+    key_add(json, "provenance");
+    text_puts(json, "{\"started\": ");
+    json_string_add(json, time_text(time, history->began));
+    inner_string(json, "ended", time_text(time, events_now()));
+    inner_string(json, "compiler", from->compiler);
+    inner_string(json, "cpu", from->cpu);
+    inner_count(json, "hosts", (uint64_t)from->hosts);
+    inner_string(json, "backend", t->comm->ops->name);
+    inner_string(json, "mpi", from->mpi);
+    inner_string(json, "hdf5", from->hdf5);
+    inner_string(json, "import", t->base_note);
+    text_puts(json, "}");
+}
+
+static void json_settings(struct text *json, const struct job *job) {
+    const char *comma = "";
+    key_add(json, "settings");
+    text_puts(json, "{");
+    for (size_t i = 0; job_key(i); i++) {
+        // "auto" has become what it stands for; the report has it as `precision`
+        bool resolved = strcmp(job_key(i), "train.precision") == 0;
+        char *value = resolved || job_key_is_default(job, i) ? NULL : job_value(job, job_key(i));
+        if (value) {
+            text_printf(json, "%s\n    \"%s\": ", comma, job_key(i));
+            json_string_add(json, value);
+            comma = ",";
+        }
+        free(value);
+    }
+    text_puts(json, "}");
+}
+
+static void json_history(struct text *json, const struct history *history) {
+    const char *comma = "";
+    key_add(json, "history");
+    text_puts(json, "[");
+    for (size_t i = 0; i < history->n; i++) {
+        const struct history_evaluation *e = &history->evaluations[i];
+        if (strcmp(e->split, split_names[SPLIT_VAL]) != 0)
+            continue;
+        text_printf(json, "%s\n    {\"epoch\": %" PRIu64 ", \"step\": %" PRIu64 ", \"loss\": ", comma, e->epoch,
+                    e->step);
+        json_number_add(json, e->loss);
+        text_puts(json, ", \"official\": {\"name\": ");
+        json_string_add(json, e->official);
+        text_puts(json, ", \"value\": ");
+        json_number_add(json, e->value);
+        text_puts(json, "}}");
+        comma = ",";
+    }
+    text_puts(json, "]");
+}
+
+static void report_json(struct text *json, const struct trainer *t, const struct provenance *from,
+                        const struct history *history) {
+    json_run(json, t);
+    key_add(json, "val");
+    report_split(json, t, SPLIT_VAL, &t->best[SPLIT_VAL]);
+    key_add(json, "test");
+    report_split(json, t, SPLIT_TEST, &t->best[SPLIT_TEST]);
+    json_last(json, t);
+    json_timings(json, t, history);
+    json_memory(json, t, from);
+    json_provenance(json, t, from, history);
+    json_settings(json, t->job);
+    json_history(json, history);
+    text_puts(json, "\n}\n");
+}
+
+// ---- the files
+
+static enum status report_put(const struct trainer *t, const char *name, const struct text *text) {
     char *path = path_join(t->job->out, name);
     enum status status = path && text_string(text) ? file_replace(path, text_string(text), text->size)
                                                    : status_set(STATUS_SYSTEM, "report: no memory");
     free(path);
-    text_release(text);
     return status;
 }
 
-enum status report_write(struct trainer *t) {
-    enum metric official = metric_official(t->job->data.task);
-    struct text md = {0}, json = {0};
-    markdown_provenance(&md, t);
-    markdown_split(&md, "test", &t->best[SPLIT_TEST].metrics, t->best[SPLIT_TEST].loss, official, &t->inputs.labels);
-    markdown_split(&md, "val", &t->best[SPLIT_VAL].metrics, t->best[SPLIT_VAL].loss, official, &t->inputs.labels);
-    json_provenance(&json, t);
-    json_split(&json, "val", &t->best[SPLIT_VAL].metrics, t->best[SPLIT_VAL].loss, official, &t->inputs.labels);
-    json_split(&json, "test", &t->best[SPLIT_TEST].metrics, t->best[SPLIT_TEST].loss, official, &t->inputs.labels);
-    text_puts(&json, "\n}\n");
-    if (t->comm->rank != 0) {
-        text_release(&md);
-        text_release(&json);
-        return STATUS_OK;
-    }
-    enum status status = report_put(t, "report.json", &json);
-    return status == STATUS_OK ? report_put(t, "report.md", &md) : (text_release(&md), status);
+static enum status report_files(const struct trainer *t, const struct provenance *from) {
+    struct history history = {0};
+    struct text json = {0}, markdown = {0};
+    json_t *read = NULL;
+    enum status status;
+    TRY_GOTO(history_read(&history, t->job->out), done);
+    report_json(&json, t, from, &history);
+    TRY_GOTO(report_put(t, "report.json", &json), done);
+    read = json_loadb(json.at, json.size, 0, NULL);
+    report_markdown(&markdown, read);
+    TRY_GOTO(report_put(t, "report.md", &markdown), done);
+done:
+    json_decref(read);
+    text_release(&markdown);
+    text_release(&json);
+    history_release(&history);
+    return status;
+}
+
+enum status report_write(const struct trainer *t) {
+    struct provenance from;
+    TRY(provenance_gather(&from, t->comm));
+    return comm_agree(t->comm, t->comm->rank == 0 ? report_files(t, &from) : STATUS_OK);
 }

@@ -28,6 +28,7 @@ static enum status save_event(struct trainer *t, const struct checkpoint_saved *
 
 enum status save_now(struct trainer *t) {
     struct checkpoint_saved saved = {0};
+    double begun = trainer_clock();
     if (t->saved_step == t->state.step && t->saved_cursor == t->state.cursor)
         return STATUS_OK;
     params_current(t->optimizer);
@@ -37,5 +38,6 @@ enum status save_now(struct trainer *t) {
     t->saved_cursor = t->state.cursor;
     enum status status = t->comm->rank == 0 ? save_event(t, &saved) : STATUS_OK;
     free(saved.path);
+    t->times.save += trainer_clock() - begun;
     return status;
 }

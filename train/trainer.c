@@ -170,7 +170,9 @@ static enum status trainer_phases(struct trainer *t, const struct job *job, stru
     TRY(stop_install());
     TRY(comm_agree(comm, open_hardware(t)));
     TRY(comm_agree(comm, open_claim(t)));
+    double begun = trainer_clock();
     TRY(open_inputs(t));
+    t->times.tokenise = trainer_clock() - begun;
     TRY(comm_agree(comm, setup_plan(t)));
     TRY(comm_agree(comm, setup_model(t)));
     TRY(comm_agree(comm, open_events(t)));
@@ -216,6 +218,7 @@ enum status trainer_failed(struct trainer *t, enum status status) {
 }
 
 enum status trainer_run(struct trainer *t) {
+    double begun = trainer_clock(), besides = t->times.evaluate + t->times.save;
     while (t->end == TRAINER_RUNNING) {
         struct step_result result;
         enum status status = train_step(t, &result);
@@ -226,5 +229,6 @@ enum status trainer_run(struct trainer *t) {
             t->end = TRAINER_FINISHED;
     }
     t->trained_s = trainer_clock() - t->started;
+    t->times.steps = trainer_clock() - begun - (t->times.evaluate + t->times.save - besides);
     return STATUS_OK;
 }

@@ -27,7 +27,7 @@
 // How far the run is; what a checkpoint keeps is in `state`.
 enum trainer_end { TRAINER_RUNNING, TRAINER_FINISHED, TRAINER_STOPPED };
 
-// Sums since the last step event.
+// Sums over steps.
 struct meter {
     double since; // seconds, of the monotonic clock
     uint64_t tweets, tokens;
@@ -83,8 +83,9 @@ struct trainer {
                                                   // trainer_finish on
     struct trainer_times times;
     double started, trained_s; // seconds, monotonic
-    struct meter meter;
-    double peak_flops; // a second, all ranks' threads, of the register-only loop
+    struct meter meter, total; // since the last step event; of this start
+    uint64_t steps_done;       // of this start
+    double peak_flops;         // a second, all ranks' threads, of the register-only loop
     enum trainer_end end;
     char *from;                        // the checkpoint it went on from; NULL: a fresh start
     bool best_lost;                    // the best checkpoint could not be used at the start
@@ -158,7 +159,5 @@ enum status save_now(struct trainer *trainer);
 // setup.c: the plan, memory, weights.
 enum status setup_plan(struct trainer *trainer);
 enum status setup_model(struct trainer *trainer);
-// report.c
-enum status report_write(struct trainer *trainer);
 
 #endif

@@ -500,12 +500,37 @@ static void test_defines_run(void **state) {
     assert_false(job_key_defines_run(1000));
 }
 
+// Of an empty job every key has its default, also those that follow from others; what is set to something else has not.
+// `job` is named after the file, and train.precision is resolved.
+static void test_defaults(void **state) {
+    (void)state;
+    struct job *job;
+    assert_ok(parse(&job, ""));
+    for (size_t i = 0; job_key(i); i++)
+        if (!job_key_is_default(job, i) && strcmp(job_key(i), "train.precision") != 0 && strcmp(job_key(i), "job") != 0)
+            fail_msg("%s is not its default", job_key(i));
+    job_free(job);
+    assert_ok(parse(&job, "out: o\ndata: {cache: o/shards, task: x}\ncheckpoints: {dir: elsewhere}\n"
+                          "export: {to: []}\ntrain: {lr: 5e-5, eps: 1e-7}\n"));
+    static const char *const set[] = {"job",       "out",       "data.task",       "checkpoints.dir",
+                                      "export.to", "train.eps", "train.precision", NULL};
+    for (size_t i = 0; job_key(i); i++) {
+        bool wanted = false;
+        for (size_t k = 0; set[k]; k++)
+            wanted = wanted || strcmp(set[k], job_key(i)) == 0;
+        if (job_key_is_default(job, i) == wanted)
+            fail_msg("%s: taken for %s", job_key(i), wanted ? "its default" : "set");
+    }
+    job_free(job);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_design),  cmocka_unit_test(test_forms),     cmocka_unit_test(test_flags),
-        cmocka_unit_test(test_values),  cmocka_unit_test(test_structure), cmocka_unit_test(test_later),
-        cmocka_unit_test(test_needs),   cmocka_unit_test(test_files),     cmocka_unit_test(test_round_trip),
-        cmocka_unit_test(test_numbers), cmocka_unit_test(test_table),     cmocka_unit_test(test_defines_run),
+        cmocka_unit_test(test_design),   cmocka_unit_test(test_forms),     cmocka_unit_test(test_flags),
+        cmocka_unit_test(test_values),   cmocka_unit_test(test_structure), cmocka_unit_test(test_later),
+        cmocka_unit_test(test_needs),    cmocka_unit_test(test_files),     cmocka_unit_test(test_round_trip),
+        cmocka_unit_test(test_numbers),  cmocka_unit_test(test_table),     cmocka_unit_test(test_defines_run),
+        cmocka_unit_test(test_defaults),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
