@@ -14,6 +14,7 @@ const struct verb verbs[] = {
     {VERB(predict), "a JSON line with label and scores for each text"},
     {VERB(tokenize), "a JSON line with ids, tokens and byte offsets for each text"},
     {VERB(export), "a model directory or checkpoint to an artifact (hf, sagemaker)"},
+    {VERB(report), "a run's report, or two runs side by side with what differs in their jobs"},
     {VERB(inspect), "what a checkpoint, shard or model holds, and whether it is intact"},
     {VERB(doctor), "what of this host, or of a world of hosts, would hinder a job, and what to change"},
     {VERB(bench), "measures this host: gemm, step, tokenize, io"},
@@ -29,7 +30,7 @@ const struct verb *verb_find(const char *name) {
 }
 
 // Named by the design, made by later versions.
-static const char *const verbs_later[] = {"daemon", "sweep", "report"};
+static const char *const verbs_later[] = {"daemon", "sweep"};
 
 int verb_unknown(const char *name) {
     const char *names[sizeof verbs / sizeof *verbs];

@@ -281,7 +281,7 @@ void report_keys_markdown(struct text *out, const json_t *keys) {
     }
 }
 
-static void markdown_history(struct text *out, const json_t *history) {
+void report_history_markdown(struct text *out, const json_t *history) {
     size_t i;
     json_t *e;
     if (json_array_size(history) == 0)
@@ -303,7 +303,7 @@ void report_markdown(struct text *out, const json_t *report) {
     report_split_markdown(out, "##", "test", json_object_get(report, "test"));
     report_split_markdown(out, "##", "val", json_object_get(report, "val"));
     markdown_last(out, report);
-    markdown_history(out, json_object_get(report, "history"));
+    report_history_markdown(out, json_object_get(report, "history"));
     if (json_object_size(settings)) {
         text_puts(out, "\n## Settings that are not the defaults\n\n");
         report_keys_markdown(out, settings);

@@ -17,6 +17,8 @@ void report_markdown(struct text *out, const json_t *report);
 void report_split_markdown(struct text *out, const char *marks, const char *name, const json_t *split);
 // A split's scores in a line, the official one first: "macro_f1 0.8800, accuracy 0.8912".
 void report_scores(struct text *out, const json_t *split);
+// A table of evaluations; nothing if there are none.
+void report_history_markdown(struct text *out, const json_t *history);
 // A table of keys and values: an object whose values are strings.
 void report_keys_markdown(struct text *out, const json_t *keys);
 

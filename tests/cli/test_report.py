@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""report.json and report.md: best and last model, timings, memory, provenance, settings, history; made again where they are missing."""
+"""report.json and report.md: best and last model, timings, memory, provenance, settings, history; made again where they are missing.
+And the verb report: one run, one that has not ended, two side by side."""
 import os
 import re
 import shutil
@@ -190,6 +191,119 @@ class Course(s.Case):
         self.assertEqual({e["split"] for e in s.events(self.out, "eval")}, {"val"})
         with open(f"{self.out}/report.md", encoding="utf-8") as file:
             self.assertIn("no test split", file.read())
+
+
+class Verb(s.Case):
+    @classmethod
+    def setUpClass(cls):
+        cls.root = s.tempfile.mkdtemp(prefix="finetuned-test-")
+        cls.addClassCleanup(shutil.rmtree, cls.root, ignore_errors=True)
+        cls.data = s.task_make(os.path.join(cls.root, "d"))
+        cls.one, cls.two = (os.path.join(cls.root, name) for name in ("one", "two"))
+        cls.job = s.job_write(os.path.join(cls.root, "small.yaml"), cls.data, cls.one)
+        for arguments in ([], ["--out", cls.two, "--train.lr", "5.0e-3", "--train.seed", 7, "--export.to", "[]", "--train.epochs", 1]):
+            result = s.run("run", cls.job, *arguments)
+            if result.rc:
+                raise AssertionError(str(result))
+
+    def unfinished(self):
+        """As after a crash behind the first epoch's checkpoint."""
+        out = self.path("cut")
+        shutil.copytree(self.one, out, symlinks=True)
+        lines = s.file_lines(os.path.join(out, "events.jsonl"))
+        last = next(i for i, line in enumerate(lines) if b'"event": "checkpoint"' in line)
+        with open(os.path.join(out, "events.jsonl"), "wb") as file:
+            file.write(b"\n".join(lines[:last + 1]) + b'\n{"event": "st')
+        return out
+
+    def test_one(self):
+        result = s.run("report", self.one)
+        self.assertExit(result, 0)
+        with open(os.path.join(self.one, "report.md"), encoding="utf-8") as file:
+            self.assertEqual(result.out, file.read())
+        answer, = s.run("report", "--json", self.one).lines()
+        self.assertEqual((answer["finished"], answer["report"]), (True, s.json_read(os.path.join(self.one, "report.json"))))
+        self.assertEqual(answer["progress"]["history"], answer["report"]["history"])
+
+    def test_not_finished(self):
+        out = self.unfinished()
+        for report in (True, False):
+            if not report:
+                os.remove(os.path.join(out, "report.json"))
+            result = s.run("report", out)
+            self.assertExit(result, 0)
+            for word in ("small", "Not finished: at step 3 of 6 (epoch 1) after 1 start", "no stop event", f"finetuned run {out}/job.yaml"):
+                self.assertIn(word, result.out)
+            self.assertEqual("earlier end" in result.out, report)
+            self.assertEqual(markdown_tables(result.out)["Evaluations on val"][1][:2], ["1", "3"])
+            answer, = s.run("report", "--json", out).lines()
+            self.assertEqual((answer["finished"], answer["progress"]["step"], answer["report"] is not None), (False, 3, report))
+        self.train(self.job, "--out", out)
+        self.assertNotIn("Not finished", s.run("report", out).out)
+
+    def test_extended(self):
+        """After more epochs were begun the report is of an earlier end."""
+        out = self.path("more")
+        shutil.copytree(self.one, out, symlinks=True)
+        with open(os.path.join(out, "events.jsonl"), "a", encoding="utf-8") as file:
+            file.write('{"event": "resume", "time": 3e9, "step": 6}\n{"event": "start", "time": 3e9, "steps_total": 30}\n'
+                       '{"event": "stop", "time": 3e9, "step": 8, "reason": "signal"}\n')
+        result = s.run("report", out)
+        self.assertIn("Not finished: at step 8 of 30", result.out)
+        self.assertIn("stop: signal", result.out)
+        self.assertIn("earlier end", result.out)
+
+    def test_two(self):
+        result = s.run("report", self.one, self.two)
+        self.assertExit(result, 0)
+        tables = markdown_tables(result.out)
+        reports = [s.json_read(os.path.join(out, "report.json")) for out in (self.one, self.two)]
+        rows = {row[0]: row[1:] for row in tables["Two runs"]}
+        a, b = (r["test"]["loss"] for r in reports)
+        self.assertEqual(rows["test loss"], [f"{a:.4f}", f"{b:.4f}", f"{b - a:+.4f}"])
+        self.assertEqual(rows["val F1 of joy"][:2], [f"{r['val']['per_class'][1]['f1']:.4f}" for r in reports])
+        self.assertIn("tweets_per_s", rows)
+        jobs = {row[0]: row[1:] for row in tables["What differs in their jobs"][1:]}
+        self.assertEqual(jobs, {"train.lr": ["0.001", "0.005"], "train.seed": ["42", "7"], "train.epochs": ["2", "1"],
+                                "export.to": ["\\[hf\\]", "\\[\\]"]})
+
+    def test_two_as_json(self):
+        answer, = s.run("report", self.one, self.two, "--json").lines()
+        self.assertEqual({row["key"]: (row["a"], row["b"]) for row in answer["job"]},
+                         {"train.lr": ("0.001", "0.005"), "train.seed": ("42", "7"), "train.epochs": ("2", "1"), "export.to": ("[hf]", "[]")})
+        for row in answer["scores"]:
+            self.assertAlmostEqual(row["difference"], row["b"] - row["a"], places=8)
+        names = [(row["split"], row["name"]) for row in answer["scores"]]
+        self.assertEqual(len(names), len(set(names)))
+        self.assertEqual([answer[side]["folder"] for side in "ab"], [self.one, self.two])
+
+    def test_with_one_that_is_not_finished(self):
+        out = self.unfinished()
+        answer, = s.run("report", out, self.two, "--json").lines()
+        scores = {(row["split"], row["name"]): row for row in answer["scores"]}
+        self.assertIsNone(scores["test", "loss"]["a"])
+        self.assertIsNone(scores["test", "loss"]["difference"])
+        first = next(e for e in s.events(self.one, "eval"))
+        self.assertEqual((scores["val", "loss"]["a"], scores["val", "macro_f1"]["a"]), (first["loss"], first["macro_f1"]))
+
+    def test_the_same(self):
+        out = self.path("moved")
+        shutil.copytree(self.one, out, symlinks=True)
+        result = s.run("report", self.one, out)
+        self.assertIn("Nothing.", result.out)
+
+    def test_refused(self):
+        self.assertRefused(s.run("report", self.path("nowhere")), 65, "nowhere")
+        self.assertRefused(s.run("report", os.path.join(self.one, "model")), 65, "events.jsonl", "above")
+        self.assertRefused(s.run("report", os.path.join(self.one, "checkpoints")), 65, "events.jsonl")
+        self.assertRefused(s.run("report"), 64)
+        self.assertRefused(s.run("report", "a", "b", "c"), 64)
+        out = self.path("broken")
+        shutil.copytree(self.one, out, symlinks=True)
+        for content, word in (("{", "JSON"), ("[]", "object")):
+            with open(os.path.join(out, "report.json"), "w", encoding="utf-8") as file:
+                file.write(content)
+            self.assertRefused(s.run("report", out), 65, "report.json", word)
 
 
 if __name__ == "__main__":
