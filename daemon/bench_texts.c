@@ -92,14 +92,26 @@ static void token_make(struct text *out, struct rng *rng) {
         text_puts(out, signs[kind % 6]);
 }
 
+static int words_of(struct rng *rng) {
+    double wanted = WORDS_MEAN + WORDS_SPREAD * rng_normal(rng);
+    return wanted < 2 ? 2 : wanted > 60 ? 60 : (int)wanted;
+}
+
 void bench_text_make(struct text *out, uint64_t row) {
     struct rng rng = rng_stream(TEXTS_SEED, row);
-    double wanted = WORDS_MEAN + WORDS_SPREAD * rng_normal(&rng);
-    int words = wanted < 2 ? 2 : wanted > 60 ? 60 : (int)wanted;
+    const int words = words_of(&rng);
     for (int i = 0; i < words; i++) {
         text_puts(out, i ? " " : "");
         token_make(out, &rng);
     }
+}
+
+void bench_letters_make(struct text *out, uint64_t row) {
+    struct rng rng = rng_stream(TEXTS_SEED, row);
+    const int letters = (int)(1.45 * words_of(&rng)) + 2;
+    uint64_t number = (row & 0xffff) | (row >> 32) << 16; // the first four say which text it is: no two are equal
+    for (int i = 0; i < letters; i++, number /= 26)
+        text_add(out, &(char){(char)('a' + (i < 4 ? number % 26 : rng_below(&rng, 26)))}, 1);
 }
 
 enum status bench_texts_make(struct bench_texts *out, size_t n) {

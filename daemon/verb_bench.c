@@ -2,6 +2,8 @@
 // finetuned bench: measures this host.
 #include "daemon/verbs.h"
 
+#include "base/log.h"
+#include "base/pool.h"
 #include "base/text.h"
 #include "daemon/bench.h"
 #include "daemon/flags.h"
@@ -17,6 +19,7 @@ struct bench {
 
 static const struct bench benches[] = {
     {"gemm", bench_gemm},
+    {"step", bench_step},
     {"tokenize", bench_tokenize},
     {"io", bench_io},
 };
@@ -46,7 +49,8 @@ double bench_median(double *values, size_t n) {
     return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
 }
 
-static const struct verb_flags *const parts[] = {&bench_gemm_flags, &bench_tokenize_flags, &bench_io_flags, NULL};
+static const struct verb_flags *const parts[] = {&bench_gemm_flags, &bench_step_flags, &bench_tokenize_flags,
+                                                 &bench_io_flags, NULL};
 
 static bool json_wanted;
 static const struct flag flags[] = {
@@ -56,9 +60,10 @@ static const struct flag flags[] = {
 
 const struct verb_flags verb_bench_flags = {
     .verb = "bench",
-    .usage = "[gemm|tokenize|io] [--json] [flags]",
+    .usage = "[gemm|step|tokenize|io] [--json] [flags]",
     .about = "Measures this host, which should do nothing else meanwhile; without a name all of them in turn.\n"
              "gemm: the products of linear layers, as shares of the processor's peak.\n"
+             "step: training steps, where their time goes, a Chrome trace on request.\n"
              "tokenize: texts a second that become token ids.\n"
              "io: writing, fsync, reading and small commits in a folder.\n"
              "finetuned bench NAME --help says more of each.",
@@ -73,11 +78,20 @@ static enum status json_print(const struct text *json) {
     return puts(text_string(json)) < 0 ? status_errno(STATUS_IO, "writing standard output") : STATUS_OK;
 }
 
+// Others' work makes every figure worse than the host is.
+static void bench_look(void) {
+    double load;
+    const unsigned cpus = pool_cpus_host();
+    if (getloadavg(&load, 1) == 1 && load > 0.5 * cpus)
+        log_warn("bench: this host is busy (load %.1f, %u CPUs): the figures are lower than it can do", load, cpus);
+}
+
 static enum status bench_one(const struct bench *bench, int argc, char **argv) {
     struct text json = {0};
     char name[32];
     snprintf(name, sizeof name, "bench %s", bench->name);
     argv[0] = name;
+    bench_look();
     enum status status = bench->run(argc, argv, &json);
     if (status == STATUS_OK && json.size)
         status = json_print(&json);
@@ -89,6 +103,7 @@ static enum status bench_one(const struct bench *bench, int argc, char **argv) {
 static enum status bench_all(void) {
     struct text json = {0};
     enum status status = STATUS_OK;
+    bench_look();
     text_puts(&json, "{");
     for (size_t i = 0; status == STATUS_OK && i < BENCHES; i++) {
         char name[32], option[] = "--json", *argv[] = {name, option, NULL};

@@ -31,7 +31,7 @@ class Names(Bench):
     def test_help(self):
         result = s.run("bench", "--help")
         self.assertExit(result, 0)
-        for name in ("gemm", "tokenize", "io"):
+        for name in ("gemm", "step", "tokenize", "io"):
             self.assertIn(name, result.out)
             self.assertExit(s.run("bench", name, "--help"), 0)
 
@@ -123,6 +123,119 @@ class Gemm(Bench):
         self.refused(64, "plain, avx2, avx512", "gemm", "--isa", "sse")
         self.refused(64, "--threads", "gemm", "--threads", "0")
         self.refused(64, "argument", "gemm", "word")
+
+
+class Step(Bench):
+    KEYS = ("tweets_per_s", "tokens_per_s", "flops_share", "peak_gflops", "gemm_gflops", "step_s", "traced_step_s", "rss_bytes",
+            "threads", "batch", "parts", "steps")
+    STAGES = ["data", "update", "forward", "loss", "backward", "reduce", "norm", "agree"]
+
+    def step(self, *arguments, **options):
+        """The object, checked; the folder for temporary files must be empty before and after."""
+        spare = self.path("spare")
+        os.makedirs(spare, exist_ok=True)
+        found = self.bench("step", "--steps", 2, "--threads", 1, *arguments, env={"TMPDIR": spare}, **options)
+        self.assertEqual(os.listdir(spare), [])
+        self.check(found)
+        return found
+
+    def check(self, found):
+        self.assertPositive(found, *self.KEYS)
+        self.assertLessEqual(found["flops_share"], 1.5)
+        self.assertLess(found["rss_bytes"], 1 << 33)
+        self.assertEqual(list(found["stages"]), self.STAGES)
+        shares = sum(stage["share"] for stage in found["stages"].values())
+        self.assertTrue(0 < shares <= 1.001, shares)
+        for stage in found["stages"].values():
+            self.assertAlmostEqual(stage["share"], stage["s"] / found["traced_step_s"], places=6)
+            inside = sum(op["share"] for op in stage["ops"].values())
+            self.assertLessEqual(inside, stage["share"] + 1e-6, "one thread's ops are inside its stage")
+        for name in ("gemm", "attention", "layernorm", "gelu", "dropout", "embeddings", "bias", "add", "tanh"):
+            parts = [stage["ops"][name]["s"] for stage in found["stages"].values() if name in stage["ops"]]
+            self.assertAlmostEqual(found["ops"][name]["s"], sum(parts), places=8)
+            self.assertTrue(0 < found["ops"][name]["share"] <= 1, name)
+        self.assertEqual({stage for stage, value in found["stages"].items() if "gemm" in value["ops"]}, {"forward", "backward"})
+
+    def test_made(self):
+        """Texts are made; with the built-in vocabulary they have as many tokens as tweets."""
+        found = self.step("--model.base", "random:tiny")
+        self.assertEqual((found["base"], found["precision"], found["batch"], found["steps"], found["threads"]),
+                         ("random:tiny", "fp32", 16, 2, 1))
+        self.assertTrue(15 < found["tokens_per_s"] / found["tweets_per_s"] < 40)
+
+    def test_model(self):
+        """A model's own vocabulary, and a thread more."""
+        model = s.model_make(self.path("model"))
+        result = s.run("bench", "step", "--json", "--steps", 1, "--model.base", model, "--threads", 2, "--data.max_length", 64)
+        self.assertExit(result, 0)
+        found = json.loads(result.out)
+        self.assertPositive(found, *self.KEYS)
+        self.assertEqual(found["base"], model)
+
+    def test_job(self):
+        """A job file's data and options; neither its folder nor its cache is made."""
+        data, out = s.task_make(self.path("data")), self.path("out")
+        job = s.job_write(self.path("job.yaml"), data, out, train__batch=8)
+        found = self.step(job, "--train.parts", 2)
+        self.assertEqual((found["batch"], found["parts"]), (8, 2))
+        self.assertFalse(os.path.exists(out))
+
+    def test_trace(self):
+        path = self.path("trace.json")
+        found = self.step("--model.base", "random:tiny", "--trace", path)
+        events = s.json_read(path)
+        stages = [e for e in events if e["cat"] == "stage"]
+        self.assertEqual({e["name"] for e in stages}, set(self.STAGES))
+        self.assertTrue({"gemm", "attention", "layernorm"} <= {e["name"] for e in events if e["cat"] == "op"})
+        for e in events:
+            self.assertEqual(set(e), {"name", "cat", "ph", "ts", "dur", "pid", "tid"})
+            self.assertEqual((e["ph"], e["tid"]), ("X", 0))
+            self.assertTrue(e["ts"] >= 0 and e["dur"] >= 0)
+        self.nests(events)
+        seconds = sum(e["dur"] for e in events if e["name"] == "gemm") / 1e6 / found["steps"]
+        self.assertAlmostEqual(seconds, found["ops"]["gemm"]["s"], places=6)
+
+    def nests(self, events):
+        """In each thread a span lies inside another one or beside it; ops lie in stages."""
+        ns = lambda value: round(value * 1000)
+        open_spans = []
+        for e in sorted(events, key=lambda e: (ns(e["ts"]), -ns(e["dur"]), e["cat"] == "op")):
+            while open_spans and open_spans[-1][1] <= ns(e["ts"]) and open_spans[-1][1] < ns(e["ts"]) + ns(e["dur"]):
+                open_spans.pop()
+            if e["cat"] == "stage":
+                self.assertEqual(open_spans, [])
+            else:
+                self.assertTrue(open_spans and open_spans[0][0] == "stage", e)
+                self.assertLessEqual(ns(e["ts"]) + ns(e["dur"]), open_spans[-1][1])
+            open_spans.append((e["cat"], ns(e["ts"]) + ns(e["dur"])))
+
+    def test_table(self):
+        result = s.run("bench", "step", "--steps", 1, "--model.base", "random:tiny")
+        self.assertExit(result, 0)
+        for word in ("tweets/s", "backward", "  gemm", "MiB resident"):
+            self.assertIn(word, result.out)
+
+    def test_wrong(self):
+        self.refused(64, "--steps", "step", "--steps", "0")
+        self.refused(64, "at most", "step", "--steps", "99999999")
+        self.refused(64, "train.batch", "step", "--train.batch", "0")
+        self.refused(64, "did you mean", "step", "--train.bach", "1")
+        self.refused(65, "missing", "step", "--model.base", self.path("missing"))
+        self.refused(65, "data.dir", "step", "--model.base", "random:tiny", "--data.dir", self.path("missing"), "--data.task", "emotion")
+        result = s.run("bench", "step", "--steps", 1, "--model.base", "random:tiny", "--trace", self.path("no/trace.json"))
+        self.assertExit(result, 74)
+        result = s.run("bench", "step", env={"TMPDIR": self.path("missing")})
+        self.assertExit(result, 74)
+
+    def test_stopped(self):
+        spare = self.path("spare")
+        os.makedirs(spare)
+        process = s.start("bench", "step", "--model.base", "random:tiny", "--steps", 100000, env={"TMPDIR": spare})
+        made = lambda: any("train_text.txt" in names for _, _, names in os.walk(spare))
+        self.assertTrue(s.wait_for(made, process))
+        process.send_signal(signal.SIGTERM)
+        self.assertExit(s.finish(process), 75)
+        self.assertEqual(os.listdir(spare), [])
 
 
 class Io(Bench):
