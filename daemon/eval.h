@@ -4,6 +4,7 @@
 #ifndef FINETUNED_DAEMON_EVAL_H
 #define FINETUNED_DAEMON_EVAL_H
 
+#include "daemon/subject.h"
 #include "data/shard.h"
 #include "model/model.h"
 #include "train/evaluate.h"
@@ -37,6 +38,15 @@ enum status eval_predictions(const struct eval_flags *f, const struct eval_data 
 // A JSON line for each text: f->output. `scores` (n, labels).
 enum status eval_output(const struct eval_flags *f, const struct eval_data *data, const struct answer *answers,
                         const float *scores);
+
+// A question answering model: all of eval on squad's JSON (eval_questions.c).
+enum status eval_questions(const struct eval_flags *f, const struct model *model, struct runner *runner);
+
+// Tokens of `source` as in training, into a shard that is not kept (eval_data.c).
+enum status eval_shard(struct shard *out, const struct source *source, const struct labels *labels,
+                       const struct tokenizer *tokenizer, const struct shard_options *options, struct pool *pool);
+// "split": …, "epoch": …, "step": …, the keys before the scores (eval_print.c).
+enum status eval_print_head(struct text *text, const struct eval_flags *f);
 
 // Metrics to standard output; of unlabelled data that there are none.
 enum status eval_print(const struct eval_flags *f, const struct eval_data *data, const struct answer *answers);

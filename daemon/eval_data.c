@@ -86,12 +86,8 @@ static enum status data_read(struct eval_data *data, const struct eval_flags *f,
     return status;
 }
 
-// Tokenised like training does, into a shard that is not kept.
-static enum status data_shard(struct eval_data *data, const struct model *model, struct pool *pool) {
-    struct shard_options options = {.special = model->settings.special,
-                                    .max_length = subject_length(model),
-                                    .truncation = true,
-                                    .normalize = model->settings.normalize};
+enum status eval_shard(struct shard *out, const struct source *source, const struct labels *labels,
+                       const struct tokenizer *tokenizer, const struct shard_options *options, struct pool *pool) {
     const char *root = getenv("TMPDIR");
     char *cache = text_format("%s/finetuned-eval-XXXXXX", root && *root ? root : "/tmp");
     if (!cache || !mkdtemp(cache)) {
@@ -99,11 +95,18 @@ static enum status data_shard(struct eval_data *data, const struct model *model,
         free(cache);
         return status;
     }
-    enum status status = shard_prepare(&data->shard, NULL, cache, SPLIT_TEST, &data->source, &data->model,
-                                       model->tokenizer, &options, pool);
+    enum status status = shard_prepare(out, NULL, cache, SPLIT_TEST, source, labels, tokenizer, options, pool);
     file_remove(cache);
     free(cache);
     return status;
+}
+
+static enum status data_shard(struct eval_data *data, const struct model *model, struct pool *pool) {
+    struct shard_options options = {.special = model->settings.special,
+                                    .max_length = subject_length(model),
+                                    .truncation = true,
+                                    .normalize = model->settings.normalize};
+    return eval_shard(&data->shard, &data->source, &data->model, model->tokenizer, &options, pool);
 }
 
 enum status eval_data_open(struct eval_data *out, const struct eval_flags *f, const struct model *model,

@@ -30,19 +30,24 @@ static enum status print_origin(struct text *text, const char *path) {
     return STATUS_OK;
 }
 
+enum status eval_print_head(struct text *text, const struct eval_flags *f) {
+    text_puts(text, "\"split\": ");
+    if (f->file) {
+        text_puts(text, "null, \"file\": ");
+        json_string_add(text, f->file);
+    } else {
+        json_string_add(text, split_names[f->split]);
+    }
+    text_puts(text, ", ");
+    return print_origin(text, f->model);
+}
+
 // `metrics` NULL: there are none.
 static enum status print_json(const struct eval_flags *f, const struct eval_data *data, const struct metrics *metrics,
                               double loss) {
     struct text text = {0};
-    text_puts(&text, "{\"split\": ");
-    if (f->file) {
-        text_puts(&text, "null, \"file\": ");
-        json_string_add(&text, f->file);
-    } else {
-        json_string_add(&text, split_names[f->split]);
-    }
-    text_puts(&text, ", ");
-    enum status status = print_origin(&text, f->model);
+    text_puts(&text, "{");
+    enum status status = eval_print_head(&text, f);
     if (data->labelled < data->source.n)
         text_printf(&text, "\"unlabelled\": %zu, ", data->source.n - data->labelled);
     text_puts(&text, "\"loss\": ");

@@ -9,8 +9,10 @@
 #define PREDICT_BATCH 32 // texts that are answered together, at most
 
 struct predict_flags {
-    const char *model, *file, *pair, *text_column, *pair_column, *job;
-    int format; // enum source_format; tweet_eval: by the file's ending
+    const char *model, *file, *pair, *question, *context, *text_column, *pair_column, *job;
+    int format;     // enum source_format; tweet_eval: by the file's ending
+    int no_answer;  // 0: as the model records, 1: yes, 2: no
+    int64_t n_best; // 0: not given
     bool no_truncation, bench, json;
 };
 
@@ -35,6 +37,9 @@ enum status predictor_add(struct predictor *p, const char *text, size_t size, co
 enum status predictor_run(struct predictor *p, const float **logits);
 // The same, and prints a JSON line for each, in order.
 enum status predictor_answer(struct predictor *p);
+
+// A question answering model: --question and --context, or a file of questions (predict_questions.c).
+enum status predict_questions(struct predictor *p, const struct predict_flags *f);
 
 // --bench: on these words, the file's rows, or made texts.
 enum status predict_bench(struct predictor *p, const struct predict_flags *f, char **words, size_t n_words);

@@ -64,6 +64,17 @@ static enum status eval_run(const struct eval_flags *f) {
     enum status status;
     TRY_GOTO(subject_open(&model, f->model, f->job), done);
     TRY_GOTO(runner_open(&runner, &model, subject_length(&model), 64), done);
+    if (model.config.head == HEAD_QUESTION_ANSWERING) {
+        status = eval_questions(f, &model, &runner);
+        goto done;
+    }
+    if (f->format == SOURCE_SQUAD) {
+        status = status_set(STATUS_USAGE,
+                            "eval: --data.format squad needs a question answering model; %s is a "
+                            "classifier",
+                            f->model);
+        goto done;
+    }
     TRY_GOTO(eval_data_open(&data, f, &model, runner.pool), done);
     TRY_GOTO(eval_answers(&answers, &scores, f, &data, &model, &runner), done);
     if (f->predictions)
@@ -82,7 +93,7 @@ done:
 
 static struct eval_flags given = {.split = -1};
 static const char *const splits[] = {"train", "val", "test", NULL};
-static const char *const formats[] = {"tweet_eval", "csv", "tsv", "jsonl", NULL}; // as enum source_format
+static const char *const formats[] = {"tweet_eval", "csv", "tsv", "jsonl", "squad", NULL}; // as enum source_format
 static const struct flag flags[] = {
     {"--model", FLAG_STRING, &given.model, "DIR", "model directory or checkpoint", NULL, true},
     {"--data.dir", FLAG_STRING, &given.dir, "DIR", "folder that holds <task>/…, or test.csv (.tsv, .jsonl)", NULL,
@@ -90,7 +101,7 @@ static const struct flag flags[] = {
     {"--data.task", FLAG_STRING, &given.task, "TASK",
      "emotion, stance, stance/abortion, …; csv, tsv, jsonl: chooses the official metric", NULL, false},
     {"--data.format", FLAG_CHOICE, &given.format, "FORMAT",
-     "tweet_eval, csv, tsv or jsonl (default tweet_eval; of --file: by its ending)", formats, false},
+     "tweet_eval, csv, tsv, jsonl or squad (default tweet_eval; of --file: by its ending)", formats, false},
     {"--data.columns.text", FLAG_STRING, &given.text, "NAME", "csv, tsv, jsonl: the text (default text)", NULL, false},
     {"--data.columns.pair", FLAG_STRING, &given.pair, "NAME", "the second text of a pair (default: there is none)",
      NULL, false},
@@ -101,9 +112,11 @@ static const struct flag flags[] = {
      "one file instead of --data.dir: .csv, .tsv, .jsonl, else lines of text; labels are the model's names or ids",
      NULL, false},
     {"--predictions", FLAG_STRING, &given.predictions, "FILE",
-     "writes the predicted ids, one a line (stance: a folder, <target>.txt each)", NULL, false},
+     "writes the predicted ids, one a line (stance: a folder, <target>.txt each); squad: {id: answer}", NULL, false},
     {"--output", FLAG_STRING, &given.output, "FILE",
-     "writes a JSON line a text: text, pair, gold, label, score, scores", NULL, false},
+     "writes a JSON line a text: text, pair, gold, label, score, scores; squad: id, question, gold, answer, score, "
+     "start, end",
+     NULL, false},
     {"--job", FLAG_STRING, &given.job, "FILE", "a checkpoint's job.yaml, where it is not beside it", NULL, false},
     {"--json", FLAG_SWITCH, &given.json, NULL, "one JSON object", NULL, false},
     FLAGS_END,

@@ -80,11 +80,17 @@ static bool predict_is_table(const struct predict_flags *f) {
     return table;
 }
 
+// What is wrong whatever the model.
 static enum status predict_check(const struct predict_flags *f, size_t n_words) {
     if (n_words && f->file)
         return status_set(STATUS_USAGE, "give texts as arguments or --file, not both");
     if (f->json && !f->bench)
         return status_set(STATUS_USAGE, "predict: --json goes with --bench (answers are JSON lines anyway)");
+    return STATUS_OK;
+}
+
+// And for a classifier.
+static enum status predict_check_texts(const struct predict_flags *f) {
     bool table = predict_is_table(f);
     if (!table && (f->text_column || f->pair_column || f->format != SOURCE_TWEET_EVAL))
         return status_set(STATUS_USAGE, "predict: --data.format and --data.columns are of a --file with columns: .csv, "
@@ -99,26 +105,49 @@ static enum status predict_check(const struct predict_flags *f, size_t n_words) 
     return STATUS_OK;
 }
 
+static enum status predict_texts(struct predictor *p, const struct predict_flags *f, char **words, size_t n_words) {
+    if (f->question || f->context || f->n_best || f->no_answer)
+        return status_set(STATUS_USAGE,
+                          "predict: --question, --context, --n-best and --no-answer are of question "
+                          "answering models; %s is a classifier",
+                          f->model);
+    TRY(predict_check_texts(f));
+    if (f->bench)
+        return predict_bench(p, f, words, n_words);
+    return predict_is_table(f) ? predict_file(p, f) : predict_stream(p, f, words, n_words);
+}
+
 static enum status predict_run(const struct predict_flags *f, char **words, size_t n_words) {
     struct predictor p;
     TRY(predict_check(f, n_words));
     enum status status = predictor_open(&p, f->model, f->job, f->no_truncation);
-    if (status == STATUS_OK && f->bench)
-        status = predict_bench(&p, f, words, n_words);
+    bool questions = p.model.config.head == HEAD_QUESTION_ANSWERING;
+    if (status == STATUS_OK && questions && n_words)
+        status = status_set(STATUS_USAGE, "predict: the model answers questions: texts are given by --question and "
+                                          "--context, or --file");
+    else if (status == STATUS_OK && questions)
+        status = predict_questions(&p, f);
     else if (status == STATUS_OK)
-        status = predict_is_table(f) ? predict_file(&p, f) : predict_stream(&p, f, words, n_words);
+        status = predict_texts(&p, f, words, n_words);
     predictor_close(&p);
     return status;
 }
 
 static struct predict_flags given;
-static const char *const formats[] = {"tweet_eval", "csv", "tsv", "jsonl", NULL}; // as enum source_format
+static const char *const formats[] = {"tweet_eval", "csv", "tsv", "jsonl", "squad", NULL}; // as enum source_format
+static const char *const answers[] = {"model", "yes", "no", NULL};
 static const struct flag flags[] = {
     {"--model", FLAG_STRING, &given.model, "DIR", "model directory or checkpoint", NULL, true},
     {"--file", FLAG_STRING, &given.file, "FILE", ".csv, .tsv, .jsonl, else lines of text", NULL, false},
     {"--pair", FLAG_STRING, &given.pair, "TEXT", "second text of every argument or line", NULL, false},
-    {"--data.format", FLAG_CHOICE, &given.format, "FORMAT", "csv, tsv or jsonl, where the file's name does not say it",
-     formats, false},
+    {"--question", FLAG_STRING, &given.question, "TEXT", "question answering: the question", NULL, false},
+    {"--context", FLAG_STRING, &given.context, "TEXT", "question answering: where the answer stands; of any length",
+     NULL, false},
+    {"--n-best", FLAG_COUNT, &given.n_best, "N", "question answering: answers of the list (default 5)", NULL, false},
+    {"--no-answer", FLAG_CHOICE, &given.no_answer, "WORD",
+     "question answering: whether there may be none: model (as it was trained, the default), yes, no", answers, false},
+    {"--data.format", FLAG_CHOICE, &given.format, "FORMAT",
+     "csv, tsv, jsonl or squad, where the file's name does not say it", formats, false},
     {"--data.columns.text", FLAG_STRING, &given.text_column, "NAME", "csv, tsv, jsonl: the text (default text)", NULL,
      false},
     {"--data.columns.pair", FLAG_STRING, &given.pair_column, "NAME",
@@ -131,20 +160,21 @@ static const struct flag flags[] = {
     {"--job", FLAG_STRING, &given.job, "FILE", "a checkpoint's job.yaml, where it is not beside it", NULL, false},
     FLAGS_END,
 };
-static const char *const later[] = {"--question", "--context", NULL};
 
 const struct verb_flags verb_predict_flags = {
     .verb = "predict",
-    .usage = "--model DIR [--pair TEXT] [--file FILE] [--bench [--json]] [TEXT …]",
+    .usage = "--model DIR [--pair TEXT] [--file FILE] [--bench [--json]] [TEXT …]\n"
+             "       finetuned predict --model DIR (--question TEXT --context TEXT | --file FILE) [--n-best N]",
     .about =
         "Prints {\"label\", \"score\", \"scores\", \"logits\"} for each text: arguments, --file, or lines of standard "
         "input\n"
         "(a blank line is a text). A text too long is cut and answered with \"truncated\": true. Texts that wait "
         "are answered\n"
-        "together, up to 32; an answer does not depend on what else is asked.",
+        "together, up to 32; an answer does not depend on what else is asked.\n"
+        "A question answering model prints {\"answer\", \"score\", \"start\", \"end\", \"nbest\"}: bytes of the "
+        "context, and the\nanswer's probability among the 20 best.",
     .flags = flags,
     .max_words = SIZE_MAX,
-    .later = later,
     .words = "TEXT",
 };
 
