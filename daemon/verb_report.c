@@ -46,8 +46,8 @@ static void scores_compare(json_t *list, const char *split, const json_t *a, con
     for (int side = 0; side < 2; side++)
         json_object_foreach((json_t *)(uintptr_t)sides[side], name, value) {
             const json_t *x = json_object_get(a, name), *y = json_object_get(b, name);
-            if (side == 1 && x)
-                continue; // it is there already
+            if ((side == 1 && x) || report_is_count(name))
+                continue; // it is there already, or no score
             json_t *difference = x && y ? json_real(json_number_value(y) - json_number_value(x)) : json_null();
             json_array_append_new(list, json_pack("{s:s, s:s, s:O?, s:O?, s:o}", "split", split, "name", name, "a", x,
                                                   "b", y, "difference", difference));

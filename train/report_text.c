@@ -96,8 +96,8 @@ static void split_confusion(struct text *out, const json_t *rows, const json_t *
 }
 
 // A score of 1 is written as an integer too.
-static bool is_count(const char *key) {
-    return strcmp(key, "examples") == 0;
+bool report_is_count(const char *key) {
+    return strcmp(key, "examples") == 0 || strcmp(key, "questions") == 0;
 }
 
 // Every number of the split, whichever its head has: "loss 0.4312, accuracy 0.8911, 1421 examples".
@@ -107,7 +107,7 @@ static void split_line(struct text *out, const json_t *split) {
     json_object_foreach((json_t *)(uintptr_t)split, key, value) {
         if (!json_is_number(value))
             continue;
-        if (is_count(key))
+        if (report_is_count(key))
             text_printf(out, "%s%lld %s", comma, (long long)json_integer_value(value), key);
         else
             text_printf(out, "%s%s %.4f", comma, key, json_number_value(value));
@@ -123,7 +123,8 @@ void report_scores(struct text *out, const json_t *split) {
     text_printf(out, "%s ", word(official, "name"));
     number_add(out, "%.4f", number(official, "value"));
     json_object_foreach((json_t *)(uintptr_t)split, key, value) {
-        if (json_is_number(value) && !is_count(key) && strcmp(key, "loss") != 0 && strcmp(key, word(official, "name")))
+        if (json_is_number(value) && !report_is_count(key) && strcmp(key, "loss") != 0 &&
+            strcmp(key, word(official, "name")))
             text_printf(out, ", %s %.4f", key, json_number_value(value));
     }
 }
@@ -253,7 +254,7 @@ static void compare_split(struct text *out, const char *name, const json_t *best
     if (!json_is_object(best))
         return;
     json_object_foreach((json_t *)(uintptr_t)best, key, value) {
-        if (json_is_number(value) && !is_count(key))
+        if (json_is_number(value) && !report_is_count(key))
             compare_row(out, name, key, json_number_value(value), number(last, key));
     }
 }
