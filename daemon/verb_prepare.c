@@ -11,6 +11,8 @@ static void prepare_print_windows(const struct inputs *inputs) {
     printf("%-6s %9s %9s %9s %9s %7s %6s %6s %8s\n", "split", "questions", "windows", "answered", "tokens", "mean",
            "p50", "p99", "longest");
     for (int split = 0; split < SPLITS; split++) {
+        if (inputs->shards[split].n == 0) // no test split
+            continue;
         struct shard_report r = shard_report(&inputs->shards[split]);
         printf("%-6s %9u %9u %9u %9llu %7.1f %6u %6u %8u\n", split_names[split], r.questions, r.n, r.answered,
                (unsigned long long)r.tokens, r.mean, r.p50, r.p99, r.longest);
@@ -21,6 +23,8 @@ static void prepare_print_texts(const struct inputs *inputs) {
     printf("%-6s %9s %9s %7s %6s %6s %8s %9s %11s\n", "split", "texts", "tokens", "mean", "p50", "p99", "longest",
            "cut", "tokens cut");
     for (int split = 0; split < SPLITS; split++) {
+        if (inputs->shards[split].n == 0) // no test split
+            continue;
         struct shard_report r = shard_report(&inputs->shards[split]);
         printf("%-6s %9u %9llu %7.1f %6u %6u %8u %9u %11llu\n", split_names[split], r.n, (unsigned long long)r.tokens,
                r.mean, r.p50, r.p99, r.longest, r.cut, (unsigned long long)r.tokens_cut);
@@ -67,9 +71,9 @@ static const struct flag flags[] = {FLAGS_END};
 
 const struct verb_flags verb_prepare_flags = {
     .verb = "prepare",
-    .usage =
-        "[JOB.yaml] --data.dir DIR --data.task TASK --model.base DIR --out DIR [--data.max_length N] [--key value …]",
-    .about = "Reads and checks the three splits, tokenises them and writes token shards into --out; what is up to date "
+    .usage = "[JOB.yaml] --data.dir DIR (--data.task TASK | --data.format FORMAT) --model.base DIR --out DIR "
+             "[--data.max_length N] [--key value …]",
+    .about = "Reads and checks the splits, tokenises them and writes token shards into --out; what is up to date "
              "is reused.\n"
              "A run with data.cache set to that folder finds them. Other keys of a job file are flags too.",
     .flags = flags,

@@ -10,6 +10,7 @@ ROOT = os.environ.get("FINETUNED_SOURCE") or os.path.dirname(os.path.dirname(os.
 SAMPLES = [  # generator, folder in examples, what it makes in the folder it is given, names
     ("generate.py", "sample/emotion", "emotion",
      ["mapping.txt"] + [f"{s}_{w}.txt" for s in ("train", "val", "test") for w in ("text", "labels")]),
+    ("generate.py", "sample/csv", "csv", ["train.csv", "val.csv"]),
     ("generate_squad.py", "squad", "squad", ["train.json", "val.json"]),
 ]
 
