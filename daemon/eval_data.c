@@ -76,6 +76,9 @@ static enum status data_read(struct eval_data *data, const struct eval_flags *f,
     if (status == STATUS_OK)
         status = f->file ? source_read_file(&data->source, &spec, f->file, names)
                          : source_read(&data->source, &spec, (enum source_split)f->split, names);
+    if (status == STATUS_OK && data->source.n && data->source.rows[0].id)
+        status =
+            status_set(STATUS_DATA, "eval: %s holds questions, but %s is a model of classes", data->name, f->model);
     if (status == STATUS_OK && data->source.n == 0)
         status = status_set(STATUS_DATA, "%s: no texts", data->name);
     if (status == STATUS_OK)

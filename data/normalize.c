@@ -29,6 +29,8 @@ static enum status room_make(void *array, size_t *room, size_t need, size_t size
 
 // Puts bytes behind what is there.
 static enum status bytes_add(struct normalized *out, const char *bytes, size_t size) {
+    if (size == 0)
+        return STATUS_OK;
     TRY(room_make(&out->buffer, &out->room, out->size + size, 1));
     memcpy(out->buffer + out->size, bytes, size);
     out->size += size;

@@ -250,9 +250,10 @@ static bool ends_in(const char *path, const char *ending) {
 
 static enum status any_read(struct source *out, const struct source_spec *spec, const char *path,
                             const struct labels *labels) {
-    static const char *const endings[] = {[SOURCE_CSV] = ".csv", [SOURCE_TSV] = ".tsv", [SOURCE_JSONL] = ".jsonl"};
+    static const char *const endings[] = {
+        [SOURCE_CSV] = ".csv", [SOURCE_TSV] = ".tsv", [SOURCE_JSONL] = ".jsonl", [SOURCE_SQUAD] = ".json"};
     enum source_format format = spec->format;
-    for (enum source_format by_name = SOURCE_CSV; format == SOURCE_TWEET_EVAL && by_name <= SOURCE_JSONL; by_name++)
+    for (enum source_format by_name = SOURCE_CSV; format == SOURCE_TWEET_EVAL && by_name <= SOURCE_SQUAD; by_name++)
         if (ends_in(path, endings[by_name]))
             format = by_name;
     switch (format) {

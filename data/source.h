@@ -86,7 +86,8 @@ enum status source_labels(struct labels *out, const struct source_spec *spec);
 enum status source_read(struct source *out, const struct source_spec *spec, enum source_split split,
                         const struct labels *labels);
 // One file, whose rows need not be labelled: of spec->format, or, where that is TweetEval's, of the format that its
-// name's ending says (.csv .tsv .jsonl, else lines of text). `labels` NULL: labels are not read. No rows are no error.
+// name's ending says (.csv .tsv .jsonl, .json: squad, else lines of text). `labels` NULL: labels are not read. No rows
+// are no error.
 enum status source_read_file(struct source *out, const struct source_spec *spec, const char *path,
                              const struct labels *labels);
 // Whether the files of the split are there (a task may lack a test split).

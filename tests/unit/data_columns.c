@@ -226,6 +226,8 @@ static void test_one_file(void **state) {
     put("some.tsv", "label\ttext\n1\ta\n");
     put("some.jsonl", "{\"text\":\"a\"}\n{\"text\":\"b\",\"label\":\"joy\"}\n");
     put("some.txt", "label,text\n\nlast");
+    put("some.json", "{\"data\": [{\"title\": \"t\", \"paragraphs\": [{\"context\": \"c\", \"qas\": "
+                     "[{\"id\": \"1\", \"question\": \"q\"}]}]}]}");
     put("none.csv", "text\n");
     put("none.txt", "");
     file_reads(SOURCE_TWEET_EVAL, "some.csv", names, "2:a\nb=1 4:c=-1");
@@ -234,6 +236,7 @@ static void test_one_file(void **state) {
     file_reads(SOURCE_TWEET_EVAL, "some.tsv", names, "2:a=1");
     file_reads(SOURCE_TWEET_EVAL, "some.jsonl", names, "1:a=-1 2:b=0");
     file_reads(SOURCE_TWEET_EVAL, "some.txt", names, "1:label,text=-1 2:=-1 3:last=-1");
+    file_reads(SOURCE_TWEET_EVAL, "some.json", NULL, "0:q=-1");
     file_reads(SOURCE_TWEET_EVAL, "none.csv", names, "");
     file_reads(SOURCE_TWEET_EVAL, "none.txt", names, "");
 }

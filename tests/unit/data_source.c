@@ -148,6 +148,10 @@ static void test_folders(void **state) {
     struct labels labels;
     assert_status(source_labels(&labels, &spec), STATUS_ARGUMENT);
     says("data.format");
+    // a folder of columns instead: its format is told
+    write_file(dir, "train.jsonl", "{}\n");
+    assert_status(read_split(dir, "hate", SPLIT_VAL, &n), STATUS_DATA);
+    says("for its train.jsonl set data.format jsonl");
     assert_ok(file_remove(dir));
     free(dir);
 }
