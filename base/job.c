@@ -186,6 +186,11 @@ static enum status job_check_rules(const struct job_draft *draft) {
                           "is not allowed; allowed: below 1 a share of all steps, from 1 on a whole number of steps");
     if (job->train.parts > job->train.batch)
         return job_refuse(draft, "train.parts", "is above train.batch; allowed: auto, or a power of two not above it");
+    bool classes = job->model.head == JOB_HEAD_CLASSIFICATION;
+    if (!classes && job->train.label_smoothing > 0)
+        return job_refuse(draft, "train.label_smoothing", "is for classification; model.head is question_answering");
+    if (!classes && strcmp(job->train.class_weights, "none") != 0)
+        return job_refuse(draft, "train.class_weights", "is for classification; model.head is question_answering");
     return STATUS_OK;
 }
 
@@ -233,8 +238,8 @@ static enum status job_fill(struct job_draft *draft, const char *bytes, size_t s
         TRY(job_draft_yaml(draft, bytes, size));
     TRY(job_flags(draft, flags, n_flags));
     TRY(job_resolve(draft));
-    TRY(job_check_later(draft));
     TRY(job_check_rules(draft));
+    TRY(job_check_later(draft));
     return job_check_need(draft, need);
 }
 

@@ -45,6 +45,7 @@ struct param_table {
     size_t n;
     struct param_bucket *buckets;
     size_t n_buckets;
+    size_t frozen;   // buckets 0 .. frozen-1 stay as they are: no gradient, no update, in no norm; 0: all are trained
     uint64_t floats; // size of an arena
     uint64_t count;  // parameters in the usual sense: without padding
 };

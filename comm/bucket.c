@@ -52,6 +52,10 @@ static uint64_t scratch_floats(const struct buckets *buckets) {
     return buckets->table->floats < RANK_SLICE ? buckets->table->floats : RANK_SLICE;
 }
 
+static uint64_t buckets_each(const struct buckets *buckets) {
+    return buckets->table->n_buckets - buckets->table->frozen;
+}
+
 static enum status buckets_allocate(struct buckets *buckets) {
     uint64_t floats = buckets->table->floats, scratch = scratch_floats(buckets);
     buckets->levels = calloc(buckets->n_levels, sizeof *buckets->levels);
@@ -144,7 +148,7 @@ static enum status bucket_sum(struct buckets *buckets, const struct param_bucket
 }
 
 enum status bucket_begin(struct buckets *buckets, unsigned l, uint32_t m) {
-    assert(l < buckets->table->n_buckets && m < buckets->micro_batches);
+    assert(l >= buckets->table->frozen && l < buckets->table->n_buckets && m < buckets->micro_batches);
     const struct param_bucket *bucket = &buckets->table->buckets[l];
     bool last = m + 1 == buckets->micro_batches;
     buckets->begun++;
@@ -157,9 +161,10 @@ enum status bucket_begin(struct buckets *buckets, unsigned l, uint32_t m) {
 
 enum status buckets_finish(struct buckets *buckets, float **gradient) {
     *gradient = NULL;
-    if (buckets->begun != (uint64_t)buckets->micro_batches * buckets->table->n_buckets)
+    uint64_t wanted = buckets->micro_batches * buckets_each(buckets);
+    if (buckets->begun != wanted)
         return status_set(STATUS_ARGUMENT, "buckets: %llu of %llu were begun", (unsigned long long)buckets->begun,
-                          (unsigned long long)buckets->micro_batches * buckets->table->n_buckets);
+                          (unsigned long long)wanted);
     *gradient = buckets->levels[0];
     return STATUS_OK;
 }

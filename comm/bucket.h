@@ -25,7 +25,8 @@ float *buckets_arena(struct buckets *buckets, uint32_t m);
 // Bucket `l` of micro-batch `m` is written: adds what can be added; after the last micro-batch, the sum over ranks
 // begins (and may block).
 enum status bucket_begin(struct buckets *buckets, unsigned l, uint32_t m);
-// All buckets are complete: the global gradient, the same bits on every rank. Borrowed until the next start.
+// All buckets are complete: the global gradient, the same bits on every rank. Borrowed until the next start. Frozen
+// buckets (table->frozen) are never begun; their part of it stays 0.
 enum status buckets_finish(struct buckets *buckets, float **gradient);
 
 #endif

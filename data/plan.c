@@ -28,7 +28,7 @@ static enum status memory_take(struct plan *plan) {
 enum status plan_open(struct plan *plan, uint64_t seed, uint32_t n, const uint64_t *shard_offsets, uint32_t batch,
                       uint32_t parts) {
     *plan = (struct plan){.seed = seed, .n = n, .batch = batch, .parts = parts, .order_epoch = UINT64_MAX};
-    if (n == 0 || batch == 0 || parts == 0 || (parts & (parts - 1)) != 0)
+    if (n == 0 || batch == 0 || parts == 0)
         return status_set(STATUS_ARGUMENT, "plan: %u examples, batch %u, %u parts", n, batch, parts);
     TRY(memory_take(plan));
     for (uint32_t i = 0; i < n; i++) {
@@ -134,4 +134,11 @@ uint32_t plan_auto_parts(uint32_t batch, uint64_t tokens, uint32_t n) {
     while (2 * parts <= batch && (unsigned __int128)2 * parts * 50 * n <= (unsigned __int128)batch * tokens)
         parts *= 2;
     return (uint32_t)parts;
+}
+
+uint32_t plan_world_parts(uint32_t parts, uint32_t world) {
+    uint32_t power = 1;
+    while (power < world)
+        power *= 2;
+    return world * (parts / power);
 }

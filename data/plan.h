@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The sample plan: which examples make up global batch `cursor`, and how they are cut into G token-balanced parts.
-// A function of (seed, cursor) alone. Ranks are only where parts run.
+// A function of (seed, cursor) alone, and G one of the job; ranks are only where parts run. Only in a world that is no
+// power of two G is another one (plan_world_parts): the examples of a batch are the same there, its parts are not.
 #ifndef FINETUNED_DATA_PLAN_H
 #define FINETUNED_DATA_PLAN_H
 
@@ -12,7 +13,7 @@ struct plan {
     uint64_t seed;
     uint32_t n;           // examples of an epoch
     uint32_t batch;       // examples of a global batch; an epoch's last one may be smaller
-    uint32_t parts;       // G, a power of two
+    uint32_t parts;       // G
     uint64_t *lengths;    // [n] tokens, a copy
     uint32_t *order;      // [n] the current epoch's permutation
     uint64_t order_epoch; // which epoch `order` is for; UINT64_MAX = none yet
@@ -30,7 +31,7 @@ struct plan_batch {
 };
 
 // `shard_offsets` [n+1]: as in a shard, example i has offsets[i+1] - offsets[i] tokens (below 2^32). n > 0, batch > 0,
-// parts a power of two (else STATUS_ARGUMENT).
+// parts > 0 (else STATUS_ARGUMENT).
 enum status plan_open(struct plan *plan, uint64_t seed, uint32_t n, const uint64_t *shard_offsets, uint32_t batch,
                       uint32_t parts);
 void plan_close(struct plan *plan);
@@ -43,5 +44,9 @@ void plan_at(struct plan *plan, uint64_t cursor, struct plan_batch *out);
 
 // G for `auto`: the largest power of two <= min(batch, batch * mean tokens / 50), at least 1.
 uint32_t plan_auto_parts(uint32_t batch, uint64_t tokens, uint32_t n);
+// Into how many parts a world cuts a batch of a job of `parts` (a power of two) parts: the same power of two of them
+// for each rank. `parts` itself if the world is a power of two, else world * parts / (the next power of two above
+// world); 0 if there are more ranks than parts.
+uint32_t plan_world_parts(uint32_t parts, uint32_t world);
 
 #endif

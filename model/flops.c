@@ -16,15 +16,34 @@ static double gemm_elements(const struct param_table *table, unsigned bucket, bo
     return (double)sum;
 }
 
-double flops_forward(const struct param_table *table, const struct model_config *config, double tokens, double squares,
-                     double texts) {
+// Layers `first` … L and the head.
+static double flops_from(const struct param_table *table, const struct model_config *config, unsigned first,
+                         double tokens, double squares, double texts) {
     bool all = config->head == HEAD_QUESTION_ANSWERING;
     unsigned last = config->layers;
-    double layer = gemm_elements(table, last, false), head = gemm_elements(table, last + 1, false);
-    double key_value = gemm_elements(table, last, true);
-    double by_token = all ? layer + head : key_value, by_text = all ? 0 : layer - key_value + head;
-    for (unsigned l = 1; l < last; l++)
+    double head = gemm_elements(table, last + 1, false), attention = 0;
+    double by_token = all ? head : 0, by_text = all ? 0 : head;
+    for (unsigned l = first; l < last; l++) {
         by_token += gemm_elements(table, l, false);
-    return 2 * tokens * by_token + 2 * texts * by_text +
-           4.0 * config->hidden * ((last - 1) * squares + (all ? squares : tokens));
+        attention += squares;
+    }
+    if (first <= last) {
+        double layer = gemm_elements(table, last, false), key_value = gemm_elements(table, last, true);
+        by_token += all ? layer : key_value;
+        by_text += all ? 0 : layer - key_value;
+        attention += all ? squares : tokens;
+    }
+    return 2 * tokens * by_token + 2 * texts * by_text + 4.0 * config->hidden * attention;
+}
+
+double flops_forward(const struct param_table *table, const struct model_config *config, double tokens, double squares,
+                     double texts) {
+    return flops_from(table, config, 1, tokens, squares, texts);
+}
+
+double flops_step(const struct param_table *table, const struct model_config *config, double tokens, double squares,
+                  double texts) {
+    unsigned trained = table->frozen > 1 ? (unsigned)table->frozen : 1;
+    return flops_from(table, config, 1, tokens, squares, texts) +
+           2 * flops_from(table, config, trained, tokens, squares, texts);
 }

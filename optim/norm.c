@@ -51,8 +51,10 @@ enum status norm_open(struct norm *norm, const struct param_table *table) {
         norm_close(norm);
         return status_set(STATUS_SYSTEM, "optimizer: no memory for %zu norm blocks", norm->n);
     }
-    for (size_t i = 0, at = 0; i < table->n; i++)
+    for (size_t i = 0, at = 0; i < table->n; i++) {
         at += blocks_cut(norm->blocks + at, &table->at[i]);
+        norm->first = table->at[i].bucket < table->frozen ? at : norm->first;
+    }
     return STATUS_OK;
 }
 
@@ -66,24 +68,35 @@ struct norm_work {
     struct norm *norm;
     const struct optim_kernels *kernels;
     const float *gradient;
+    size_t first; // block
 };
 
 static void norm_task(void *context, size_t task, unsigned thread) {
     (void)thread;
     const struct norm_work *work = context;
-    size_t end = (task + 1) * NORM_TASK < work->norm->n ? (task + 1) * NORM_TASK : work->norm->n;
-    for (size_t i = task * NORM_TASK; i < end; i++) {
+    size_t begin = work->first + task * NORM_TASK, left = work->norm->n - begin;
+    for (size_t i = begin; i < begin + (left < NORM_TASK ? left : NORM_TASK); i++) {
         const struct run *block = &work->norm->blocks[i];
         work->norm->sums[i] = work->kernels->squares(work->gradient + block->offset, block->n);
     }
 }
 
+// The blocks' sums from `first` on, added in their order.
+static double norm_squares(struct optimizer *optimizer, const float *gradient, size_t first) {
+    struct optimizer_state *state = optimizer->state;
+    struct norm_work work = {&state->norm, state->kernels, gradient, first};
+    pool_run(optimizer->pool, norm_task, &work, (state->norm.n - first + NORM_TASK - 1) / NORM_TASK);
+    double sum = 0;
+    for (size_t i = first; i < state->norm.n; i++)
+        sum += state->norm.sums[i];
+    return sum;
+}
+
 double optimizer_norm(struct optimizer *optimizer, const float *gradient) {
     struct optimizer_state *state = optimizer->state;
-    struct norm_work work = {&state->norm, state->kernels, gradient};
-    pool_run(optimizer->pool, norm_task, &work, (state->norm.n + NORM_TASK - 1) / NORM_TASK);
-    double sum = 0;
-    for (size_t i = 0; i < state->norm.n; i++)
-        sum += state->norm.sums[i];
-    return sqrt(sum);
+    return sqrt(norm_squares(optimizer, gradient, state->norm.first));
+}
+
+bool optimizer_finite(struct optimizer *optimizer, const float *arena) {
+    return isfinite(norm_squares(optimizer, arena, 0));
 }

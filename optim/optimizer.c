@@ -12,11 +12,11 @@
 #define UPDATE_RUN 16384 // floats of one task: 64 KiB of each of four arenas, so about what a second cache holds
 
 struct optimizer_pending {
-    const float *gradient;    // borrowed until no bucket is due
-    struct adamw_rates rates; // without decay
-    float keep;               // with decay: 1 - lr * weight_decay
-    size_t n_due;             // buckets still to be brought up to date
-    bool *due;                // (n_buckets)
+    const float *gradient; // borrowed until no bucket is due
+    double lr;             // without the buckets' shares
+    float scale;           // of clipping
+    size_t n_due;          // buckets still to be brought up to date
+    bool *due;             // (n_buckets)
 };
 
 // Adds the parameter's runs at `runs` (NULL: only counts them); returns their number.
@@ -45,6 +45,15 @@ static enum status runs_open(struct optimizer_state *state, const struct param_t
             n += runs_cut(state->runs + n, &table->at[i]);
         state->bucket_runs[l + 1] = n;
     }
+    return STATUS_OK;
+}
+
+static enum status shares_open(struct optimizer_state *state, const struct param_table *table, const double *shares) {
+    state->shares = malloc((table->n_buckets + 1) * sizeof *state->shares);
+    if (!state->shares)
+        return status_set(STATUS_SYSTEM, "optimizer: no memory");
+    for (size_t l = 0; l < table->n_buckets; l++)
+        state->shares[l] = shares ? shares[l] : 1;
     return STATUS_OK;
 }
 
@@ -77,6 +86,7 @@ static enum status optimizer_fill(struct optimizer *optimizer) {
         return status_set(STATUS_SYSTEM, "optimizer: no memory");
     TRY(kernels_open(state));
     TRY(runs_open(state, optimizer->table));
+    TRY(shares_open(state, optimizer->table, optimizer->options.shares));
     TRY(norm_open(&state->norm, optimizer->table));
     return moments_open(optimizer, state);
 }
@@ -120,6 +130,7 @@ void optimizer_close(struct optimizer *optimizer) {
         norm_close(&state->norm);
         free(state->runs);
         free(state->bucket_runs);
+        free(state->shares);
         free(state);
     }
     if (optimizer->pending)
@@ -155,33 +166,33 @@ double optimizer_step(struct optimizer *optimizer, const float *gradient, double
     struct optimizer_pending *pending = optimizer->pending;
     const struct optimizer_options *options = &optimizer->options;
     assert(pending->n_due == 0 && isfinite(norm));
-    double lr = schedule_lr(&options->schedule, optimizer->step);
-    optimizer->step++;
     pending->gradient = gradient;
-    pending->rates = rates_of(options, lr, optimizer->step, clip_scale(options->clip, norm));
-    pending->keep = (float)(1 - lr * options->weight_decay);
-    pending->n_due = optimizer->table->n_buckets;
-    for (size_t l = 0; l < pending->n_due; l++)
+    pending->lr = schedule_lr(&options->schedule, optimizer->step);
+    pending->scale = clip_scale(options->clip, norm);
+    for (size_t l = optimizer->table->frozen; l < optimizer->table->n_buckets; l++, pending->n_due++)
         pending->due[l] = true;
-    return lr;
+    optimizer->step++;
+    return pending->lr;
 }
 
 struct update_work {
-    struct optimizer *optimizer;
+    const struct optimizer *optimizer;
     const struct run *runs;
+    struct adamw_rates rates; // without decay
+    float keep;               // with decay: 1 - lr * weight_decay
 };
 
 static void update_task(void *context, size_t task, unsigned thread) {
     (void)thread;
     const struct update_work *work = context;
     const struct optimizer *optimizer = work->optimizer;
-    const struct optimizer_pending *pending = optimizer->pending;
     const struct optimizer_state *state = optimizer->state;
     const struct run *run = &work->runs[task];
-    struct adamw_rates rates = pending->rates;
-    rates.keep = run->decay ? pending->keep : 1;
+    struct adamw_rates rates = work->rates;
+    rates.keep = run->decay ? work->keep : 1;
     state->kernels->adamw(optimizer->weights + run->offset, optimizer->exp_avg + run->offset,
-                          optimizer->exp_avg_sq + run->offset, pending->gradient + run->offset, run->n, &rates);
+                          optimizer->exp_avg_sq + run->offset, optimizer->pending->gradient + run->offset, run->n,
+                          &rates);
 }
 
 void bucket_current(struct optimizer *optimizer, unsigned l) {
@@ -190,7 +201,11 @@ void bucket_current(struct optimizer *optimizer, unsigned l) {
     assert(l < optimizer->table->n_buckets);
     if (!pending->due[l])
         return;
-    struct update_work work = {optimizer, state->runs + state->bucket_runs[l]};
+    double lr = pending->lr * state->shares[l];
+    struct update_work work = {.optimizer = optimizer,
+                               .runs = state->runs + state->bucket_runs[l],
+                               .rates = rates_of(&optimizer->options, lr, optimizer->step, pending->scale),
+                               .keep = (float)(1 - lr * optimizer->options.weight_decay)};
     pool_run(optimizer->pool, update_task, &work, state->bucket_runs[l + 1] - state->bucket_runs[l]);
     pending->due[l] = false;
     pending->n_due--;

@@ -15,6 +15,7 @@
 struct optimizer_options {
     double beta1, beta2, eps, weight_decay, clip; // clip 0 = off
     struct schedule schedule;
+    const double *shares; // (n_buckets) each bucket's share of the learning rate; NULL: all 1. Copied at open
 };
 
 struct optimizer {
@@ -33,12 +34,16 @@ enum status optimizer_open(struct optimizer **out, const struct param_table *tab
                            const struct optimizer_options *options);
 void optimizer_close(struct optimizer *optimizer);
 
-// L2 norm over the whole gradient: squares summed in double over fixed blocks (a 32-row block's K-slices of fixed size,
-// an embedding's row, a vector), then the blocks in one fixed order. NaN or infinite if the gradient is.
+// L2 norm over the gradient of all buckets that are not frozen (table->frozen): squares summed in double over fixed
+// blocks (a 32-row block's K-slices of fixed size, an embedding's row, a vector), then the blocks in one fixed order.
+// NaN or infinite if the gradient is.
 double optimizer_norm(struct optimizer *optimizer, const float *gradient);
+// Whether every value of an arena like the gradient's, frozen buckets included, is finite.
+bool optimizer_finite(struct optimizer *optimizer, const float *arena);
 
 // Makes the update of this gradient pending (it must stay untouched until params_current): step += 1, its learning rate
-// is schedule(step-1). norm: before clipping. Returns the learning rate.
+// is schedule(step-1), times each bucket's share; frozen buckets get none. norm: before clipping. Returns the learning
+// rate, without shares.
 double optimizer_step(struct optimizer *optimizer, const float *gradient, double norm);
 
 // Brings bucket l up to date; nothing to do if it is.

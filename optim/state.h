@@ -18,6 +18,7 @@ struct norm {
     struct run *blocks; // in table order
     double *sums;       // (n) squares of each
     size_t n;
+    size_t first; // the first block that is not of a frozen bucket
 };
 
 struct optimizer_state {
@@ -25,6 +26,7 @@ struct optimizer_state {
     const struct optim_kernels *kernels;
     struct run *runs;    // of the update, bucket after bucket
     size_t *bucket_runs; // (n_buckets + 1): bucket l has runs bucket_runs[l] .. bucket_runs[l+1]
+    double *shares;      // (n_buckets) of the learning rate
     struct norm norm;
 };
 

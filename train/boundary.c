@@ -81,11 +81,16 @@ enum status boundary_evaluate(struct trainer *t, bool *better) {
 }
 
 static enum status boundary_stop(struct trainer *t) {
+    char why[64];
+    if (t->stop_signal)
+        snprintf(why, sizeof why, "%s", stop_name(t->stop_signal));
+    else
+        snprintf(why, sizeof why, "train.max_time (%g s)", t->job->train.max_time);
     TRY(save_now(t));
-    TRY(stop_event(t, "signal", 75));
+    TRY(stop_event(t, t->stop_signal ? "signal" : "time", 75));
     return status_set(STATUS_AGAIN,
-                      "stopped by %s after step %llu with a checkpoint: start the same job again to go on",
-                      stop_name(t->stop_signal), (unsigned long long)t->state.step);
+                      "stopped by %s after step %llu with a checkpoint: start the same job again to go on", why,
+                      (unsigned long long)t->state.step);
 }
 
 enum status trainer_boundary(struct trainer *t, const struct step_result *r) {
@@ -98,5 +103,5 @@ enum status trainer_boundary(struct trainer *t, const struct step_result *r) {
         TRY(boundary_evaluate(t, &better));
     if (better || save_due(t, r))
         TRY(save_now(t));
-    return t->stop_signal ? boundary_stop(t) : STATUS_OK;
+    return t->stop_signal || t->stop_time ? boundary_stop(t) : STATUS_OK;
 }

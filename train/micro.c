@@ -50,7 +50,7 @@ void micro_count(const struct trainer *t, const struct plan_batch *global, struc
         squares += n * n;
     }
     out->tokens = (uint64_t)tokens;
-    out->flops = 3 * flops_forward(&t->table, &t->inputs.config, tokens, squares, global->size);
+    out->flops = flops_step(&t->table, &t->inputs.config, tokens, squares, global->size);
 }
 
 static enum status micro_check(const struct trainer *t, const struct plan_batch *global, uint64_t cursor) {

@@ -95,9 +95,6 @@ static enum status resume_tell(struct trainer *t, char **path, const struct chec
 }
 
 static void resume_adopt(struct trainer *t, struct trainer_state *saved) {
-    if (saved->steps_total != t->state.steps_total)
-        log_info("resume: %llu steps in all now, %llu before: the schedule is computed anew from the new total",
-                 (unsigned long long)t->state.steps_total, (unsigned long long)saved->steps_total);
     t->state.step = saved->step;
     t->state.cursor = saved->cursor;
     t->state.epoch = saved->epoch;
@@ -109,6 +106,9 @@ static void resume_adopt(struct trainer *t, struct trainer_state *saved) {
     t->optimizer->step = saved->step;
     t->saved_step = saved->step;
     t->saved_cursor = saved->cursor;
+    if (saved->steps_total != t->state.steps_total && !trainer_ended(t))
+        log_info("resume: %llu steps in all now, %llu before: the schedule is computed anew from the new total",
+                 (unsigned long long)t->state.steps_total, (unsigned long long)saved->steps_total);
 }
 
 static enum status resume_load(struct trainer *t, const char *path) {

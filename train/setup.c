@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The plan, the memory and the weights of a run.
 #include "train/micro.h"
+#include "train/targets.h"
 #include "train/trainer.h"
 
 #include "model/weights.h"
 
 #include <inttypes.h>
+#include <math.h>
 
 #define EVALUATION_EXAMPLES 64 // examples that one evaluation batch has at most, if training's batch is smaller
 
@@ -13,19 +15,37 @@ static enum status setup_parts(struct trainer *t, uint32_t *parts) {
     const struct shard *train = &t->inputs.shards[SPLIT_TRAIN];
     uint32_t batch = (uint32_t)t->job->train.batch, world = (uint32_t)t->comm->world;
     *parts = t->job->train.parts ? (uint32_t)t->job->train.parts : plan_auto_parts(batch, train->tokens, train->n);
-    if (world & (world - 1))
-        return status_set(STATUS_USAGE, "a world of %u ranks is not in this version yet: start 1, 2, 4, … ranks",
-                          world);
     if (world > *parts)
         return status_set(STATUS_USAGE,
                           "train.parts: a batch of %u has %u part%s%s, but there are %u ranks: start at most %u, or "
                           "raise train.batch%s",
                           batch, *parts, *parts == 1 ? "" : "s", t->job->train.parts ? "" : " (auto)", world, *parts,
                           t->job->train.parts ? " and train.parts" : ", or set train.parts");
-    if (*parts / world > PASS_PARTS_MAX)
+    t->parts_own = plan_world_parts(*parts, world) / world;
+    if (t->parts_own > PASS_PARTS_MAX)
         return status_set(STATUS_USAGE, "train.parts: %u are %u on each rank, at most %u fit: lower train.parts",
-                          *parts, *parts / world, PASS_PARTS_MAX);
-    t->parts_own = *parts / world;
+                          *parts, t->parts_own, PASS_PARTS_MAX);
+    if (world & (world - 1))
+        log_info("%u ranks are no power of two: a batch is cut into %u parts, not %u, and the bits are this world's "
+                 "own; those of 1, 2, 4, … ranks are equal",
+                 world, world * t->parts_own, *parts);
+    return STATUS_OK;
+}
+
+// Buckets that train.freeze leaves as they are.
+static enum status setup_frozen(struct trainer *t) {
+    int64_t freeze = t->job->train.freeze;
+    uint32_t layers = t->inputs.config.layers;
+    if (freeze > layers)
+        return status_set(STATUS_USAGE,
+                          "train.freeze: %" PRId64 ", but %s has %u layers: %u leaves only the head to train", freeze,
+                          t->job->model.base, layers, layers);
+    t->table.frozen = freeze < 0 ? 1 : freeze > 0 ? (size_t)freeze + 1 : 0;
+    uint64_t trained = 0;
+    for (size_t i = 0; i < t->table.n; i++)
+        trained += t->table.at[i].bucket >= t->table.frozen ? param_elements(&t->table.at[i]) : 0;
+    if (t->table.frozen)
+        log_info("train.freeze: %" PRIu64 " of %" PRIu64 " parameters are trained", trained, t->table.count);
     return STATUS_OK;
 }
 
@@ -55,12 +75,15 @@ static enum status setup_batch(struct trainer *t, uint32_t train_tokens) {
 }
 
 static enum status setup_pass(struct trainer *t) {
+    bool plain = !t->class_weights && t->targets.smoothing == 0;
     struct pass_options options = {.max_tokens = t->batch_tokens,
                                    .max_examples = t->batch_examples,
                                    .max_length = (uint32_t)t->job->data.max_length,
                                    .rows = pass_rows_of(&t->inputs.config),
                                    .training = true};
-    return pass_open(&t->pass, &t->inputs.config, &t->table, t->pool, t->ops, &options);
+    TRY(pass_open(&t->pass, &t->inputs.config, &t->table, t->pool, t->ops, &options));
+    pass_targets(t->pass, plain ? NULL : &t->targets);
+    return STATUS_OK;
 }
 
 static struct optimizer_options setup_optimizer(const struct trainer *t) {
@@ -80,12 +103,29 @@ static struct optimizer_options setup_optimizer(const struct trainer *t) {
                                                    .cycles = 0.5}};
 }
 
+// layer_decay^(L - l) for the embeddings (l = 0) and the layers l = 1 … L; 1 for the head.
+static enum status setup_shares(const struct trainer *t, double **shares) {
+    uint32_t layers = t->inputs.config.layers;
+    *shares = malloc((layers + 2) * sizeof **shares);
+    if (!*shares)
+        return status_set(STATUS_SYSTEM, "trainer: no memory");
+    for (uint32_t l = 0; l <= layers; l++)
+        (*shares)[l] = pow(t->job->train.layer_decay, layers - l);
+    (*shares)[layers + 1] = 1;
+    return STATUS_OK;
+}
+
 static enum status setup_arenas(struct trainer *t) {
     struct optimizer_options options = setup_optimizer(t);
+    double *shares;
     size_t bytes = arena_piece(t->table.floats * sizeof(float));
     TRY(arena_init(&t->arena, bytes, true));
     t->arenas.weights = arena_take(&t->arena, bytes);
-    TRY(optimizer_open(&t->optimizer, &t->table, t->pool, t->arenas.weights, &options));
+    TRY(setup_shares(t, &shares));
+    options.shares = shares;
+    enum status status = optimizer_open(&t->optimizer, &t->table, t->pool, t->arenas.weights, &options);
+    free(shares);
+    TRY(status);
     t->arenas.exp_avg = t->optimizer->exp_avg;
     t->arenas.exp_avg_sq = t->optimizer->exp_avg_sq;
     return STATUS_OK;
@@ -108,7 +148,8 @@ enum status setup_plan(struct trainer *t) {
     const struct shard *train = &t->inputs.shards[SPLIT_TRAIN];
     t->state.seed = t->job->train.seed;
     TRY(setup_parts(t, &parts));
-    TRY(plan_open(&t->plan, t->state.seed, train->n, train->offsets, (uint32_t)t->job->train.batch, parts));
+    TRY(plan_open(&t->plan, t->state.seed, train->n, train->offsets, (uint32_t)t->job->train.batch,
+                  t->parts_own * (uint32_t)t->comm->world));
     t->state.steps_total = setup_steps(t);
     t->state.world = (uint32_t)t->comm->world;
     t->state.batch = t->plan.batch;
@@ -118,7 +159,9 @@ enum status setup_plan(struct trainer *t) {
     t->part_losses = calloc(t->parts_own, sizeof *t->part_losses);
     if (!t->part_losses)
         return status_set(STATUS_SYSTEM, "trainer: no memory for %u parts", t->parts_own);
+    TRY(targets_open(t));
     TRY(weights_table(&t->table, &t->inputs.config));
+    TRY(setup_frozen(t));
     return buckets_open(&t->buckets, t->comm, &t->table, t->pool, t->max_micro);
 }
 

@@ -3,6 +3,7 @@
 #include "train/micro.h"
 #include "train/stage.h"
 #include "train/stop.h"
+#include "train/targets.h"
 #include "train/trainer.h"
 
 #include "base/rng.h"
@@ -19,18 +20,24 @@ static unsigned head_layer(const struct trainer *t) {
     return t->inputs.config.layers + 1;
 }
 
-// Loss and signals: what all ranks must know before the update. The norm is of the same bits on every rank already.
-static enum status step_agree(struct trainer *t, struct step_result *out, uint32_t size) {
+static bool step_time_over(const struct trainer *t) {
+    double limit = t->job->train.max_time;
+    return limit > 0 && t->comm->rank == 0 && trainer_clock() - t->started >= limit;
+}
+
+// Loss and stops: what all ranks must know before the update. The norm is of the same bits on every rank already.
+static enum status step_agree(struct trainer *t, struct step_result *out, double weight) {
     // This rank's leaves of the loss tree, then the ranks'.
     for (uint32_t width = 1; width < t->parts_own; width *= 2)
         for (uint32_t p = 0; p + width < t->parts_own; p += 2 * width)
             t->part_losses[p] += t->part_losses[p + width];
     double scratch;
     TRY(comm_tree_sum_double(t->comm, t->part_losses, 1, &scratch));
-    out->loss = t->part_losses[0] / size;
-    uint32_t signals = stop_signal() ? 1u << stop_signal() : 0;
-    TRY(comm_flags(t->comm, &signals));
-    t->stop_signal = signals ? __builtin_ctz(signals) : 0;
+    out->loss = t->part_losses[0] / weight;
+    uint32_t flags = stop_flags(step_time_over(t));
+    TRY(comm_flags(t->comm, &flags));
+    t->stop_signal = stop_flags_signal(flags);
+    t->stop_time = stop_flags_time(flags);
     return STATUS_OK;
 }
 
@@ -53,6 +60,7 @@ enum status train_step(struct trainer *t, struct step_result *out) {
     plan_at(&t->plan, t->state.cursor, &global);
     struct micro micro = micro_begin(t, &global);
     const uint64_t dropout_key = rng_mix(t->state.seed, t->state.cursor);
+    const double weight = targets_weight(t, &global);
     float *gradient;
 
     *out = (struct step_result){
@@ -69,8 +77,8 @@ enum status train_step(struct trainer *t, struct step_result *out) {
             layer_forward(t->pass, t->arenas.weights, l);
         }
         stage(t, STAGE_LOSS);
-        pass_loss(t->pass, t->part_losses + m * micro.parts, 1.0f / (float)global.size);
-        for (unsigned l = head_layer(t) + 1; l-- > 0;) {
+        pass_loss(t->pass, t->part_losses + m * micro.parts, 1.0f / (float)weight);
+        for (unsigned l = head_layer(t) + 1; l-- > t->table.frozen;) {
             stage(t, STAGE_BACKWARD);
             layer_backward(t->pass, t->arenas.weights, buckets_arena(t->buckets, m), l);
             stage(t, STAGE_REDUCE);
@@ -82,7 +90,7 @@ enum status train_step(struct trainer *t, struct step_result *out) {
     stage(t, STAGE_NORM);
     out->norm = optimizer_norm(t->optimizer, gradient);
     stage(t, STAGE_AGREE);
-    TRY(step_agree(t, out, global.size));
+    TRY(step_agree(t, out, weight));
     step_update(t, out, gradient);
     micro_count(t, &global, out);
     out->step = t->state.step;

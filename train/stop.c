@@ -31,6 +31,20 @@ int stop_signal(void) {
     return stop_first;
 }
 
+#define TIME_OVER 1u // bit 0: no signal has that number
+
+uint32_t stop_flags(bool time_over) {
+    return (stop_first ? 1u << stop_first : 0) | (time_over ? TIME_OVER : 0);
+}
+
+int stop_flags_signal(uint32_t flags) {
+    return flags & ~TIME_OVER ? __builtin_ctz(flags & ~TIME_OVER) : 0;
+}
+
+bool stop_flags_time(uint32_t flags) {
+    return flags & TIME_OVER;
+}
+
 const char *stop_name(int signal) {
     switch (signal) {
     case SIGTERM:

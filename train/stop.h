@@ -1,15 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stop signals: SIGTERM, SIGUSR1 and SIGINT set a flag; the next step boundary acts on it. A second SIGINT quits at
-// once.
+// Why a run stops before its end. Signals: SIGTERM, SIGUSR1 and SIGINT set a flag; the next step boundary acts on it. A
+// second SIGINT quits at once. Time: train.max_time is over, by the clock of rank 0.
 #ifndef FINETUNED_TRAIN_STOP_H
 #define FINETUNED_TRAIN_STOP_H
 
 #include "base/status.h"
 
+#include <stdbool.h>
+#include <stdint.h>
+
 // Installs the handlers.
 enum status stop_install(void);
 // The signal that came first, 0 if none did.
 int stop_signal(void);
+// What this process has seen, as flags that ranks can join: its first signal, and the time.
+uint32_t stop_flags(bool time_over);
+// The signal in the flags, the lowest of several; 0 if there is none. Whether the time is over.
+int stop_flags_signal(uint32_t flags);
+bool stop_flags_time(uint32_t flags);
 // "SIGTERM", "SIGUSR1", "SIGINT".
 const char *stop_name(int signal);
 

@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "model/peak.h"
 #include "train/stop.h"
+#include "train/targets.h"
 
 #include <unistd.h>
 
@@ -196,6 +197,7 @@ void trainer_close(struct trainer *t) {
     arena_release(&t->arena);
     param_table_release(&t->table);
     free(t->part_losses);
+    targets_close(t);
     batch_close(&t->batch);
     plan_close(&t->plan);
     trainer_state_release(&t->state);
@@ -217,7 +219,19 @@ enum status trainer_failed(struct trainer *t, enum status status) {
     t->comm->ops->abort(t->comm, status_exit_code(status));
 }
 
+// Stopped between two evaluations, and now told to end there (a lower train.max_steps): its first evaluation is still
+// to come.
+static enum status run_unevaluated(struct trainer *t) {
+    bool better;
+    if (t->end != TRAINER_FINISHED || t->complete || t->best_lost || t->state.best_step != 0 || t->state.step == 0)
+        return STATUS_OK;
+    TRY(boundary_evaluate(t, &better));
+    t->saved_step = t->saved_cursor = UINT64_MAX;
+    return save_now(t);
+}
+
 enum status trainer_run(struct trainer *t) {
+    TRY(run_unevaluated(t));
     double begun = trainer_clock(), besides = t->times.evaluate + t->times.save;
     while (t->end == TRAINER_RUNNING) {
         struct step_result result;

@@ -71,9 +71,11 @@ struct trainer {
     struct buckets *buckets;
     struct optimizer *optimizer;
     uint32_t batch_tokens, batch_examples; // room in `batch` and `pass`
-    uint32_t parts_own;                    // G / world
+    uint32_t parts_own;                    // of the global batch, on each rank
     uint32_t max_micro;                    // micro-batches of a step, at most
-    double *part_losses;                   // (G) this rank's part sums
+    double *part_losses;                   // (parts_own) their sums of losses
+    struct targets targets;                // of the loss: label smoothing, class weights
+    double *class_weights;                 // (labels), NULL: none
 
     struct trainer_state state;
     uint64_t weights_step, weights_epoch; // which weights are in the arena: the run's own, in the end the best's
@@ -90,7 +92,8 @@ struct trainer {
     char *from;                        // the checkpoint it went on from; NULL: a fresh start
     bool best_lost;                    // the best checkpoint could not be used at the start
     bool complete;                     // it had ended before this start, with its last event written
-    int stop_signal;                   // agreed by all ranks
+    int stop_signal;                   // agreed by all ranks, as is the time
+    bool stop_time;                    // train.max_time is over
     uint64_t saved_step, saved_cursor; // of the newest checkpoint, UINT64_MAX = none
 };
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several ranks under mpirun: the same bits in every power-of-two world, tiny cases, faults, the launcher guard, CPUs of the mask."""
+"""Several ranks under mpirun: the same bits in every power-of-two world, near ones in others, tiny cases, faults, the launcher guard, CPUs of the mask."""
 import os
 import shutil
 
@@ -74,17 +74,72 @@ class Bits(RanksCase):
             with open(os.path.join(one, name), "rb") as a, open(os.path.join(two, name), "rb") as b:
                 self.assertEqual(a.read(), b.read(), name)
 
-    def test_a_world_of_three(self):
-        """Works, with bits of its own, and the log says so; or is refused before step 0 with a hint."""
-        result = s.run("run", *self.arguments("three", "--train.parts", "auto"), ranks=3)
-        if result.rc == 64:
-            self.assertRefused(result, 64, "3 ranks", "1, 2, 4")
-            self.assertFalse(os.path.exists(self.path("three/model")))
-            return
-        self.assertExit(result, 0)
-        self.assertRegex(result.err, r"(?i)power of two")
-        self.assertEqual(sorted(i for e in s.events(self.path("three"), "step") if e["epoch"] == 1 for i in e["samples"]), list(range(38)))
-        self.same(self.path("three"), self.go("three-again", "--train.parts", "auto", ranks=3))
+
+class Three(RanksCase):
+    """A world that is no power of two: the same batches, other parts, so bits of its own."""
+
+    def near(self, one, two):
+        """Samples and rates equal, losses within 1e-5."""
+        one, two = s.steps(one), s.steps(two)
+        self.assertEqual(list(two), list(one))
+        for step, event in one.items():
+            self.assertEqual([two[step][k] for k in ("epoch", "lr", "samples")], [event[k] for k in ("epoch", "lr", "samples")])
+            self.assertAlmostEqual(two[step]["loss"], event["loss"], delta=1e-5)
+            self.assertAlmostEqual(two[step]["grad_norm"] / event["grad_norm"], 1, delta=1e-4)
+
+    def test_near_and_repeatable(self):
+        one = self.go("one", "--train.parts", 8)
+        three = self.go("three", "--train.parts", 8, ranks=3)
+        self.assertIn("3 ranks are no power of two: a batch is cut into 6 parts, not 8", self.last.err)
+        self.assertEqual(self.last.err.count("power of two"), 1, "said once")
+        self.assertEqual([e["parts"] for e in s.events(three, "start")], [6])
+        self.assertEqual(s.checkpoint_attributes(s.checkpoint(three))["parts"], 8, "what defines the run")
+        self.near(one, three)
+        self.same(three, self.go("again", "--train.parts", 8, ranks=3))
+
+    def test_micro_batches(self):
+        """A rank's own parts are a power of two: how they are cut does not show."""
+        three = self.go("three", "--train.parts", 8, ranks=3)
+        self.same(three, self.go("micro", "--train.parts", 8, "--train.max_tokens", 85, ranks=3))
+
+    def test_one_part_each(self):
+        one, three = self.go("one"), self.go("three", ranks=3)
+        self.assertEqual([e["parts"] for e in s.events(three, "start")], [3])
+        self.near(one, three)
+
+    def test_more_worlds(self):
+        one = self.go("one", "--train.parts", 8)
+        for ranks in (5, 6):
+            self.near(one, self.go(f"ranks{ranks}", "--train.parts", 8, ranks=ranks))
+
+    def test_auto(self):
+        one, three = self.go("one", "--train.parts", "auto"), self.go("three", "--train.parts", "auto", ranks=3)
+        self.assertEqual(s.events(three, "start")[0]["config_hash"], s.events(one, "start")[0]["config_hash"])
+        self.near(one, three)
+
+    def test_resume_in_other_worlds(self):
+        """1, 3 and 2 ranks, one after the other: a run is defined by train.parts, not by the parts of a world."""
+        constant = ("--train.schedule", "constant", "--train.parts", 4)
+        one = self.go("one", *constant)
+        for steps, ranks in ((3, 0), (7, 3), (10, 2)):
+            out = self.go("o", *constant, "--train.max_steps", steps, ranks=ranks)
+        self.assertEqual([e["world"] for e in s.events(out, "start")], [1, 3, 2])
+        self.assertEqual([e["step"] for e in s.events(out, "resume")], [3, 7])
+        self.near(one, out)
+
+    def test_tiny_batches(self):
+        """33 rows: the last batch is one row, and two ranks have nothing to do."""
+        s.split_write(os.path.join(self.data, "emotion"), "train", s.rows_make(33))
+        self.near(self.go("one"), self.go("three", ranks=3))
+
+    def test_a_fault_on_one_rank(self):
+        out = self.go("o", ranks=3, env={"FINETUNED_FAULT": "nan:rank=2,cursor=3"})
+        self.assertEqual([e["cursor"] for e in s.events(out, "skip")], [3])
+        self.assertEqual(max(s.steps(out)), 9)
+
+    def test_more_ranks_than_parts(self):
+        result = s.run("run", *self.arguments("o", "--train.parts", 2), ranks=3)
+        self.assertRefused(result, 64, "train.parts", "3 ranks", "at most 2")
 
 
 class Tiny(RanksCase):

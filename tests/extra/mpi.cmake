@@ -29,7 +29,7 @@ function(finetuned_mpi_test name program ranks)
     ENVIRONMENT "${FINETUNED_TEST_ENVIRONMENT};${FINETUNED_MPI_ENVIRONMENT}")
 endfunction()
 
-foreach(ranks 1 2 3 4)
+foreach(ranks 1 2 3 4 6)
   finetuned_mpi_test(world_${ranks} comm_world ${ranks} ${ranks})
 endforeach()
 finetuned_mpi_test(pieces comm_pieces 2 2)

@@ -132,6 +132,37 @@ static void test_unfinished(void **state) {
     fixture_close(&f);
 }
 
+// Buckets below table.frozen are never begun; their gradient is 0 and the others' as ever.
+static void test_frozen(void **state) {
+    (void)state;
+    struct fixture f;
+    struct pool *pool;
+    struct buckets *buckets;
+    float *gradient;
+    fixture_open(&f, NULL);
+    f.table.frozen = 2;
+    assert_ok(pool_open(&pool, 1));
+    assert_ok(buckets_open(&buckets, f.comm, &f.table, pool, 4));
+    for (uint32_t n = 1; n <= 4; n *= 2) {
+        buckets_start(buckets, n, n);
+        for (uint32_t m = 0; m < n; m++) {
+            if (m + 1 == n) // one is missing
+                assert_status(buckets_finish(buckets, &gradient), STATUS_ARGUMENT);
+            leaf_fill(buckets_arena(buckets, m), &f.table.buckets[2], m);
+            assert_ok(bucket_begin(buckets, 2, m));
+        }
+        assert_ok(buckets_finish(buckets, &gradient));
+        for (uint64_t i = 0; i < f.table.floats; i++) {
+            bool trained = i >= f.table.buckets[2].offset && i < f.table.buckets[2].offset + f.table.buckets[2].size;
+            float wanted = trained ? tree(0, n, i) : 0;
+            assert_memory_equal(&wanted, &gradient[i], sizeof wanted);
+        }
+    }
+    buckets_close(buckets);
+    pool_close(pool);
+    fixture_close(&f);
+}
+
 static unsigned count_nan(const float *gradient, const struct param_table *table) {
     unsigned n = 0;
     for (uint64_t i = 0; i < table->floats; i++)
@@ -157,10 +188,8 @@ static void test_fault(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tree),
-        cmocka_unit_test(test_bytes),
-        cmocka_unit_test(test_unfinished),
-        cmocka_unit_test(test_fault),
+        cmocka_unit_test(test_tree),   cmocka_unit_test(test_bytes), cmocka_unit_test(test_unfinished),
+        cmocka_unit_test(test_frozen), cmocka_unit_test(test_fault),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -108,6 +108,31 @@ static void test_not_finite(void **state) {
     }
 }
 
+// Frozen buckets are in no norm; whether everything is finite includes them.
+static void test_frozen(void **state) {
+    struct fixture *f = *state;
+    optimizer_close(f->o);
+    f->o = NULL;
+    for (size_t frozen = 0; frozen < f->table.n_buckets; frozen++) {
+        struct optimizer_options options = {.beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8};
+        struct optimizer *o;
+        double squares = 0;
+        f->table.frozen = frozen;
+        assert_ok(optimizer_open(&o, &f->table, f->pool, f->weights, &options));
+        memset(f->gradient, 0, f->table.floats * sizeof(float));
+        for (size_t i = 0; i < f->table.n; i++) {
+            f->gradient[f->table.at[i].offset] = (float)(1u << i);
+            squares += f->table.at[i].bucket >= frozen ? (double)(1u << 2 * i) : 0;
+        }
+        assert_true(optimizer_norm(o, f->gradient) == sqrt(squares));
+        assert_true(optimizer_finite(o, f->gradient));
+        f->gradient[f->table.at[0].offset + 7] = NAN; // of bucket 0
+        assert_true(isnan(optimizer_norm(o, f->gradient)) == (frozen == 0));
+        assert_false(optimizer_finite(o, f->gradient));
+        optimizer_close(o);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_blocks_cover, fixture_open, fixture_close),
@@ -115,6 +140,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_each_element, fixture_open, fixture_close),
         cmocka_unit_test_setup_teardown(test_range, fixture_open, fixture_close),
         cmocka_unit_test_setup_teardown(test_not_finite, fixture_open, fixture_close),
+        cmocka_unit_test_setup_teardown(test_frozen, fixture_open, fixture_close),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -320,6 +320,58 @@ static void test_clip_and_warmup(void **state) {
     model_close(&model);
 }
 
+// Two steps of torch.optim.AdamW (2.15, float64) with a parameter group a bucket: rates 0.1 times 0.25, 0.5 and 1,
+// decay 0.2, 0.2 and none. Decay uses the group's rate. Then, with bucket 0 frozen, the same but for that bucket.
+static void shares_check(size_t frozen) {
+    static const float start[3][3] = {{0.5f, -1.25f, 2.0f}, {0.75f, -0.5f, 1.5f}, {1.0f, -2.0f, 0.25f}};
+    static const float gradients[2][3][3] = {{{0.1f, -0.2f, 0.3f}, {0.4f, 0.05f, -0.6f}, {0.25f, -0.15f, 0.35f}},
+                                             {{-0.3f, 0.1f, 0.2f}, {0.15f, -0.45f, 0.2f}, {-0.05f, 0.3f, 0.1f}}};
+    static const double wanted[2][3][3] = {{{0.4725000025, -1.218750001, 1.965000001},
+                                            {0.6925000012, -0.54499999, 1.534999999},
+                                            {0.900000004, -1.900000007, 0.1500000029}},
+                                           {{0.4824922478, -1.205997826, 1.930916199},
+                                            {0.6411372589, -0.5062684414, 1.539660927},
+                                            {0.8488973991, -1.936610358, 0.06512226654}}};
+    struct optimizer_options options = options_plain(0.1);
+    options.weight_decay = 0.2;
+    options.shares = (const double[]){0.25, 0.5, 1};
+    struct param_table table = {0};
+    struct pool *pool;
+    struct optimizer *o;
+    for (unsigned l = 0; l < 3; l++)
+        assert_ok(param_add(&table, (const char *[]){"a", "b", "c"}[l], PARAM_VECTOR, 3, 1, l < 2, l));
+    assert_ok(param_finish(&table));
+    table.frozen = frozen;
+    assert_ok(pool_open(&pool, 1));
+    float *weights = calloc(table.floats, sizeof(float)), *gradient = calloc(table.floats, sizeof(float));
+    for (unsigned l = 0; l < 3; l++)
+        memcpy(weights + table.at[l].offset, start[l], sizeof start[l]);
+    assert_ok(optimizer_open(&o, &table, pool, weights, &options));
+    for (unsigned step = 0; step < 2; step++) {
+        for (unsigned l = 0; l < 3; l++)
+            memcpy(gradient + table.at[l].offset, gradients[step][l], sizeof start[l]);
+        assert_true(optimizer_step(o, gradient, 1) == 0.1); // the base rate
+        params_current(o);
+        for (unsigned l = 0; l < 3; l++)
+            for (unsigned i = 0; i < 3; i++)
+                assert_near(weights[table.at[l].offset + i], l < frozen ? start[l][i] : wanted[step][l][i], 1e-6, 0);
+        for (unsigned l = 0; l < frozen; l++)
+            for (unsigned i = 0; i < 3; i++)
+                assert_true(o->exp_avg[table.at[l].offset + i] == 0 && o->exp_avg_sq[table.at[l].offset + i] == 0);
+    }
+    optimizer_close(o);
+    free(weights);
+    free(gradient);
+    pool_close(pool);
+    param_table_release(&table);
+}
+
+static void test_shares(void **state) {
+    (void)state;
+    for (size_t frozen = 0; frozen < 3; frozen++)
+        shares_check(frozen);
+}
+
 static void test_bad_options(void **state) {
     (void)state;
     struct param_table table = {0};
@@ -344,6 +396,7 @@ int main(void) {
         cmocka_unit_test(test_pending),
         cmocka_unit_test(test_decay_only_where_marked),
         cmocka_unit_test(test_clip_and_warmup),
+        cmocka_unit_test(test_shares),
         cmocka_unit_test(test_bad_options),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
