@@ -234,9 +234,12 @@ static void test_lies(void **state) {
     uint64_t n = shard.n, tokens = shard.tokens, ids = SHARD_HEADER + 8 * (n + 1), labels = ids + 4 * tokens,
              full = labels + 4 * n, ends = full + 4 * n, rows = ends + 4 * n, context = rows + 4 * n,
              begin = context + 4 * n, end = begin + 4 * tokens, types = end + 4 * tokens;
-    uint32_t w = 0; // a window with an answer
+    uint32_t w = 0, without = 0; // windows with an answer, and without
     while (shard.labels[w] <= 0)
         w++;
+    while (shard.labels[without])
+        without++;
+    uint64_t length_without = shard.offsets[without + 1] - shard.offsets[without];
     uint64_t first = shard.offsets[w], length = shard.offsets[w + 1] - first;
     uint32_t start = (uint32_t)shard.labels[w], last = (uint32_t)shard.ends[w], front = shard.context[w];
     assert_true(start < last);
@@ -283,6 +286,7 @@ static void test_lies(void **state) {
         {"context", context + 4 * w, 1},
         {"context", context + 4 * w, length},
         {"context", context + 4 * w, UINT32_MAX},
+        {"context", context + 4 * without, length_without},
         {"context in its middle", context + 4 * w, front + 1},
         {"begin", begin + 4 * (first + start), UINT32_MAX},
         {"begin of a special token", begin + 4 * first, 1},
