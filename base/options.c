@@ -57,18 +57,20 @@ const struct option options[] = {
            .help = "how the text files are laid out: TweetEval's pairs of files, or a file a split with columns"),
     TEXT("data.dir", data.dir, NULL, .range = "a path",
          .help = "tweet_eval: holds <task>/{train,val,test}_{text,labels}.txt and <task>/mapping.txt; "
-                 "csv, tsv, jsonl: holds {train,val,test}.csv (.tsv, .jsonl; test may lack), and mapping.txt if there is one"),
-    TEXT("data.task", data.task, NULL, .range = "a folder in data.dir, such as emotion; csv, tsv, jsonl: a name",
+                 "csv, tsv, jsonl: holds {train,val,test}.csv (.tsv, .jsonl; test may lack), and mapping.txt if there is one; "
+                 "squad: holds {train,val,test}.json (test may lack)"),
+    TEXT("data.task", data.task, NULL, .range = "a folder in data.dir, such as emotion; other formats: a name",
          .flags = OPTION_DEFINES_RUN,
          .help = "TweetEval's task, or a folder of your own in its layout (its official metric is then macro F1); "
                  "stance: all five targets, stance/abortion: one of them; "
-                 "csv, tsv, jsonl: need not be set (then the format's name); TweetEval's name chooses its official metric"),
+                 "other formats: need not be set (then the format's name); TweetEval's name chooses its official metric"),
     INTEGER("data.max_length", data.max_length, "128", 3, 1048576, .flags = OPTION_DEFINES_RUN,
-            .help = "tokens of an example, special ones included"),
+            .help = "tokens of an example, special ones included; squad: of a window of question and context"),
     BOOLEAN("data.truncation", data.truncation, "true", .flags = OPTION_DEFINES_RUN,
-            .help = "cut longer texts; false: refuse them"),
+            .help = "cut longer texts (squad: into windows); false: refuse them"),
     INTEGER("data.doc_stride", data.doc_stride, "128", 1, 1048576, .flags = OPTION_DEFINES_RUN,
-            .help = "tokens that neighbouring windows of a squad context share"),
+            .help = "squad: tokens of the context that neighbouring windows share; less than a question leaves of "
+                    "data.max_length"),
     CHOICE("data.normalize", data.normalize, "none", normalizers, .flags = OPTION_DEFINES_RUN,
            .help = "tweet: words that start with @ become @user, with http become http"),
     TEXT("data.columns.text", data.column_text, "text", .range = "a column's name",

@@ -169,11 +169,22 @@ struct model_settings inputs_settings(const struct job *job) {
     };
 }
 
+static enum status inputs_squad_there(const struct source_spec *spec) {
+    for (int split = SPLIT_TRAIN; split <= SPLIT_VAL && spec->format == SOURCE_SQUAD; split++)
+        if (!source_has(spec, (enum source_split)split))
+            return status_set(STATUS_DATA,
+                              "data.dir: %s holds no %s.json (SQuAD's train-v2.0.json is train.json here, its "
+                              "dev-v2.0.json val.json)",
+                              spec->dir, split_names[split]);
+    return STATUS_OK;
+}
+
 enum status inputs_look(const struct job *job) {
     struct source_spec spec = inputs_spec(job);
     struct labels labels = {0};
     TRY(inputs_kind(job));
     TRY(inputs_base_there(job->model.base));
+    TRY(inputs_squad_there(&spec));
     enum status status = source_labels(&labels, &spec);
     labels_release(&labels);
     return status;
@@ -366,6 +377,7 @@ static enum status inputs_data(struct inputs *inputs, const struct job *job, con
 static enum status inputs_read(struct inputs *inputs, const struct job *job, struct pool *pool) {
     struct source_spec spec = inputs_spec(job);
     TRY(inputs_kind(job));
+    TRY(inputs_squad_there(&spec));
     TRY(inputs_base(inputs, job));
     TRY(source_labels(&inputs->labels, &spec));
     TRY(inputs_config(inputs, job));

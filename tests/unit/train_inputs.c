@@ -53,6 +53,11 @@ static void test_kind(void **state) {
     struct job *job = job_make(folder);
     struct inputs inputs;
     squad_put(folder, "train.json", 3, true);
+    assert_status(inputs_look(job), STATUS_DATA);
+    assert_non_null(strstr(status_message(), "holds no val.json"));
+    assert_status(inputs_open(&inputs, job, NULL, NULL), STATUS_DATA);
+    inputs_close(&inputs);
+    squad_put(folder, "val.json", 3, true);
     assert_ok(inputs_look(job));
     for (int turn = 0; turn < 2; turn++) {
         job->data.format = turn ? JOB_CSV : JOB_SQUAD;
