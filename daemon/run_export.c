@@ -3,6 +3,7 @@
 
 #include "base/file.h"
 #include "export/export.h"
+#include "train/card.h"
 
 static struct export_model run_export_model(const struct trainer *t) {
     struct model_settings settings = inputs_settings(t->job);
@@ -56,15 +57,21 @@ static enum status run_export_kind(struct trainer *t, const struct export_model 
 
 enum status run_export(struct trainer *t, uint32_t make) {
     struct export_model model = run_export_model(t);
+    struct text facts = {0};
     double begun = trainer_clock();
-    enum status status = STATUS_OK;
     if (t->comm->rank != 0)
         return STATUS_OK;
+    char *base = card_base(t->job);
+    card_of_run(&facts, t);
+    model.card = (struct export_card){.base = base, .facts = text_string(&facts)};
+    enum status status = model.card.facts ? STATUS_OK : status_set(STATUS_SYSTEM, "export: no memory");
     if (make & RUN_MAKES_MODEL)
         status = run_export_directory(t, &model);
     for (unsigned i = 0; exporters[i].kind && status == STATUS_OK; i++)
         if (make & (RUN_MAKES_KIND << i))
             status = run_export_kind(t, &model, &exporters[i]);
+    text_release(&facts);
+    free(base);
     t->times.export += trainer_clock() - begun;
     return status;
 }
@@ -85,12 +92,14 @@ static bool run_has_artifact(const struct trainer *t, const struct exporter *exp
     return has;
 }
 
-// Whether <out>/model is whole: it opens.
+// Whether <out>/model is whole: it opens, and its card is there.
 static bool run_has_model(const char *folder) {
     struct model model;
-    bool whole = model_is(folder) && model_open(&model, folder) == STATUS_OK;
+    char *card = path_join(folder, "README.md");
+    bool whole = card && file_exists(card) && model_is(folder) && model_open(&model, folder) == STATUS_OK;
     if (whole)
         model_close(&model);
+    free(card);
     return whole;
 }
 

@@ -7,6 +7,9 @@
 #include "daemon/flags.h"
 #include "daemon/subject.h"
 #include "export/export.h"
+#include "train/card.h"
+
+#define CARD_MAX ((size_t)1 << 24) // bytes of a README.md
 
 struct export_flags {
     const char *from, *to, *out, *job;
@@ -49,14 +52,33 @@ static enum status export_make(struct export_result *out, const struct export_mo
                                           : export_run(out, exporter, what, f->out, pool);
 }
 
+// A model directory's card goes with it; a checkpoint knows its settings.
+static enum status export_card(char **readme, struct text *facts, const char *from) {
+    struct trainer_state state = {0};
+    char *path = path_join(from, "README.md");
+    enum status status = path ? STATUS_OK : status_set(STATUS_SYSTEM, "export: no memory");
+    if (status == STATUS_OK && model_is(from) && file_named(path))
+        status = file_read(readme, NULL, path, CARD_MAX);
+    if (status == STATUS_OK && !model_is(from))
+        status = checkpoint_state(&state, from);
+    if (status == STATUS_OK && !model_is(from))
+        card_of_checkpoint(facts, &state);
+    trainer_state_release(&state);
+    free(path);
+    return status;
+}
+
 static enum status export_flags_run(const struct export_flags *f) {
     struct model model = {0};
+    struct text facts = {0};
+    char *readme = NULL;
     struct pool *pool = NULL;
     struct export_result result = {0};
     enum status status;
     TRY(export_kind(f->to));
     TRY(export_check_out(f->out, export_find(f->to)->job == JOB_EXPORT_HF));
     TRY_GOTO(subject_open(&model, f->from, f->job), done);
+    TRY_GOTO(export_card(&readme, &facts, f->from), done);
     TRY_GOTO(pool_open(&pool, 0), done);
     struct export_model what = {.config = &model.config,
                                 .table = &model.table,
@@ -64,11 +86,14 @@ static enum status export_flags_run(const struct export_flags *f) {
                                 .tokenizer = model.tokenizer,
                                 .settings = model.settings,
                                 .bf16 = f->dtype == 1,
-                                .name = "model"};
+                                .name = "model",
+                                .card = {.facts = facts.size ? text_string(&facts) : NULL, .readme = readme}};
     TRY_GOTO(export_make(&result, &what, f, pool), done);
     printf("%s\nbytes %llu  sha256 %s\n%s\n", result.path, (unsigned long long)result.bytes, result.sha256,
            result.check);
 done:
+    text_release(&facts);
+    free(readme);
     export_result_release(&result);
     pool_close(pool);
     model_close(&model);

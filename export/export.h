@@ -14,6 +14,13 @@
 
 #include <stdbool.h>
 
+// What README.md says that the model itself doesn't; all of it may be NULL.
+struct export_card {
+    const char *base;   // the base model's name
+    const char *facts;  // Markdown, sections from "## " on: scores, data, settings
+    const char *readme; // the whole of it, taken as it is
+};
+
 // What is exported; all borrowed.
 struct export_model {
     const struct model_config *config;
@@ -23,6 +30,7 @@ struct export_model {
     struct model_settings settings;
     bool bf16;        // dtype of safetensors
     const char *name; // the job's: names artifacts
+    struct export_card card;
 };
 
 struct export_result {
@@ -53,6 +61,8 @@ enum status export_run(struct export_result *out, const struct exporter *exporte
 // in memory.
 enum status export_hf_directory(struct export_result *out, const struct export_model *model, const char *folder,
                                 struct pool *pool);
+// card.c: README.md.
+enum status card_write(const struct export_model *model, const char *folder);
 // archive.c: a tar.gz of a folder's files, those of its folders too (sorted, no times, owners or modes of this host):
 // same input, same bytes.
 enum status archive_write(const char *path, const char *folder);

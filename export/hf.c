@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The Hugging Face directory: config.json, model.safetensors, tokenizer files, finetuned.json.
+// The Hugging Face directory: config.json, model.safetensors, tokenizer files, finetuned.json, README.md.
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/text.h"
@@ -41,6 +41,7 @@ static enum status hf_weights(struct export_result *out, const struct export_mod
 static enum status hf_files(struct export_result *out, const struct export_model *model, const char *folder) {
     TRY(hf_config(model, folder));
     TRY(hf_weights(out, model, folder));
+    TRY(card_write(model, folder));
     TRY(tokenizer_save(model->tokenizer, folder, model_usable_length(model->config)));
     return model_settings_write(&model->settings, folder);
 }
