@@ -46,10 +46,19 @@ static void yaml_sections(struct text *out, const char *before, const char *key)
     }
 }
 
+static const char *option_later_text(const struct option *option) {
+    if (!option->later)
+        return NULL;
+    return strcmp(option->later, "*") == 0 ? "all but the default" : option->later;
+}
+
 static void option_explain(struct text *out, const struct option *option) {
+    const char *later = option_later_text(option);
     text_printf(out, "%s [", option->help);
     option_range(out, option);
     text_puts(out, "]");
+    if (later)
+        text_printf(out, " (not in this version yet: %s)", later);
 }
 
 // In a file to edit, a path that follows from `job` or `out` is left to follow: "<out>/shards".
@@ -106,12 +115,6 @@ enum status job_print_yaml(char **out, const struct job *job, bool comments) {
 }
 
 // ---- for people
-
-static const char *option_later_text(const struct option *option) {
-    if (!option->later)
-        return NULL;
-    return strcmp(option->later, "*") == 0 ? "all but the default" : option->later;
-}
 
 static void list_option(struct text *out, const struct option *option, const struct job *job) {
     const char *later = option_later_text(option);

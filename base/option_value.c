@@ -129,7 +129,7 @@ static bool option_set_pair(const struct option *option, double at[2], const cha
 static bool option_set_set(const struct option *option, bool *at, const char *rest) {
     char item[64];
     bool bad = false, values[JOB_EXPORTS] = {false};
-    if (rest && strcmp(rest, "none") == 0)
+    if (rest && (!*rest || strcmp(rest, "none") == 0))
         rest = NULL;
     while (list_next(&rest, item, sizeof item, &bad)) {
         int i = option_name(option, item);
@@ -286,7 +286,7 @@ static enum status option_refuse(const struct option *option, const char *text, 
 
 enum status option_set(const struct option *option, struct job *job, const char *text, bool quoted, const char *where) {
     bool quotes = quoted && option_quotes_matter(option, text);
-    bool clean = text_is_clean(text);
+    bool clean = text_is_clean(text) || (option->type == OPTION_SET && !*text); // "--export.to=" is the empty list
     if (!quotes && clean && option_read(option, option_at(option, job), text))
         return STATUS_OK;
     return option_refuse(option, text, quotes, where);

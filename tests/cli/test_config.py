@@ -23,6 +23,26 @@ class Config(s.Case):
         self.assertIn("checkpoints.dir: elsewhere/checkpoints\n", result.out)
         self.assertIn("data.cache: elsewhere/shards\n", result.out)
 
+    def test_no_exports(self):
+        path = self.write("none.yaml", "export:\n  to:\n")
+        for arguments in (["--export.to="], ["--export.to", ""], ["--export.to", "none"], ["--export.to", "[]"], [path]):
+            result = s.run("config", *arguments)
+            self.assertExit(result, 0)
+            self.assertIn("export.to: []\n", result.out)
+        self.assertRefused(s.run("config", "--export.to", "hf,"), 64, "export.to")
+        self.assertRefused(s.run("config", "--train.betas="), 64, "empty")
+
+    def test_what_is_not_there_yet(self):
+        """A file to edit says which values this version refuses, as the list does."""
+        text = s.run("config", "--yaml").out
+        listed = [line.strip() for line in s.run("config").out.split("\n") if "not in this version yet" in line]
+        marked = [line for line in text.split("\n") if "(not in this version yet: " in line]
+        self.assertEqual(len(marked), len(listed))
+        for line, of in zip(marked, listed):
+            self.assertTrue(line.endswith(f"({of})"), (line, of))
+        for line in marked:
+            self.assertIn(" # ", line)
+
     def test_refused(self):
         self.assertRefused(s.run("config", "--yaml", "--markdown"), 64, "--markdown")
         self.assertRefused(s.run("config", "a.yaml", "b.yaml"), 64, "a.yaml", "b.yaml")
