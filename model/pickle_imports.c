@@ -112,9 +112,8 @@ enum status attributes_check(const struct machine *m, const struct pickle_value 
                              const struct pickle_value *state) {
     char text[64];
     if (target->kind != PICKLE_ORDERED)
-        return status_set(STATUS_DATA,
-                          "%s: pickle, byte %zu: BUILD sets the state of a %s: only an OrderedDict has any", m->name,
-                          (size_t)(m->op - m->begin), pickle_kind_name(target->kind));
+        return status_set(STATUS_DATA, "%s: pickle, byte %zu: BUILD sets a state of what is no OrderedDict (%s)",
+                          m->name, (size_t)(m->op - m->begin), pickle_kind_name(target->kind));
     if (state->kind != PICKLE_DICT)
         return machine_bad(m, "BUILD gives an OrderedDict a state that is no dict");
     for (size_t i = 0; i < state->items.n; i += 2) {

@@ -109,7 +109,7 @@ static enum status data_set(struct tensor *out, const struct parse *parse, const
 
 static enum status name_set(struct tensor *out, struct parse *parse, const struct pickle_value *key) {
     if (key->kind != PICKLE_STRING)
-        return status_set(STATUS_DATA, "%s: a name of the state_dict is a %s, not a string", parse->name,
+        return status_set(STATUS_DATA, "%s: a name in the state_dict is not a string (%s)", parse->name,
                           pickle_kind_name(key->kind));
     if (key->string.size > TORCH_NAME_MAX || memchr(key->string.at, 0, key->string.size))
         return status_set(STATUS_DATA, "%s: a tensor's name is longer than %d bytes or holds a NUL", parse->name,
@@ -129,7 +129,7 @@ static enum status tensor_take(struct parse *parse, const struct pickle_value *k
         return STATUS_OK;
     if (value->kind != PICKLE_TENSOR)
         return status_set(STATUS_DATA,
-                          "%s: %.200s is a %s, not a tensor: a file of model.state_dict() alone is needed "
+                          "%s: %.200s is not a tensor (%s): a file of model.state_dict() alone is needed "
                           "(torch.save(model.state_dict(), …))",
                           parse->name, out->name, pickle_kind_name(value->kind));
     out->dtype = value->tensor.storage->dtype;
@@ -159,7 +159,7 @@ static enum status tensors_read(struct parse *parse) {
     const struct pickle_value *root = parse->pickle.root;
     struct torch_file *out = parse->out;
     if (root->kind != PICKLE_DICT && root->kind != PICKLE_ORDERED)
-        return status_set(STATUS_DATA, "%s: holds a %s, not a state_dict", parse->name, pickle_kind_name(root->kind));
+        return status_set(STATUS_DATA, "%s: not a state_dict (%s)", parse->name, pickle_kind_name(root->kind));
     TRY(tensors_room(parse, &root->items));
     for (size_t i = 0; i < root->items.n; i += 2)
         TRY(tensor_take(parse, root->items.at[i], root->items.at[i + 1]));
