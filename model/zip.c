@@ -3,6 +3,7 @@
 
 #include <archive.h>
 #include <archive_entry.h>
+#include <locale.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -91,7 +92,7 @@ static int by_name(const void *a, const void *b) {
 static enum status entries_read(struct reader *r) {
     struct archive_entry *header;
     int rc;
-    // A warning is about a name that this locale can't show.
+    // A warning is about a name in no known charset.
     while ((rc = archive_read_next_header(r->archive, &header)) == ARCHIVE_OK || rc == ARCHIVE_WARN)
         TRY(entry_add(r, header));
     if (rc != ARCHIVE_EOF)
@@ -104,17 +105,29 @@ static enum status entries_read(struct reader *r) {
     return STATUS_OK;
 }
 
+static enum status archive_scan(struct reader *r) {
+    enum status status;
+    r->archive = archive_read_new();
+    if (!r->archive)
+        return status_set(STATUS_SYSTEM, "%s: no memory", r->name);
+    if (archive_read_support_format_zip_seekable(r->archive) != ARCHIVE_OK)
+        status = status_set(STATUS_SYSTEM, "%s: libarchive: %s", r->name, reason(r));
+    else
+        status = archive_read_open_memory(r->archive, r->bytes, r->size) == ARCHIVE_OK ? entries_read(r) : refuse(r);
+    archive_read_free(r->archive);
+    return status;
+}
+
+// libarchive gives names in the locale's charset: for this thread that is UTF-8 meanwhile, so that every name has one.
 enum status zip_parse(struct zip *out, const char *bytes, size_t size, const char *name) {
     *out = (struct zip){0};
-    struct reader r = {.out = out, .archive = archive_read_new(), .bytes = bytes, .size = size, .name = name};
-    if (!r.archive)
-        return status_set(STATUS_SYSTEM, "%s: no memory", name);
-    enum status status;
-    if (archive_read_support_format_zip_seekable(r.archive) != ARCHIVE_OK)
-        status = status_set(STATUS_SYSTEM, "%s: libarchive: %s", name, archive_error_string(r.archive));
-    else
-        status = archive_read_open_memory(r.archive, bytes, size) == ARCHIVE_OK ? entries_read(&r) : refuse(&r);
-    archive_read_free(r.archive);
+    struct reader r = {.out = out, .bytes = bytes, .size = size, .name = name};
+    locale_t utf8 = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0), before = utf8 ? uselocale(utf8) : (locale_t)0;
+    enum status status = archive_scan(&r);
+    if (utf8) {
+        uselocale(before);
+        freelocale(utf8);
+    }
     if (status != STATUS_OK)
         zip_release(out);
     return status;
