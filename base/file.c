@@ -131,6 +131,11 @@ void file_map_close(struct file_map *map) {
     *map = (struct file_map){0};
 }
 
+void file_map_rest(const struct file_map *map) {
+    if (map->at)
+        madvise((void *)(uintptr_t)map->at, map->size, MADV_DONTNEED);
+}
+
 bool file_exists(const char *path) {
     struct stat info;
     return stat(path, &info) == 0;

@@ -21,6 +21,8 @@ struct file_map {
 // Maps a regular file read-only. Missing: STATUS_DATA.
 enum status file_map_open(struct file_map *out, const char *path);
 void file_map_close(struct file_map *map);
+// Its pages need not stay in memory: they are read again where they are used again.
+void file_map_rest(const struct file_map *map);
 
 bool file_exists(const char *path);
 // Something of that name is there, a link that leads nowhere included: who then opens it gets the message.

@@ -189,8 +189,8 @@ static void step_print(struct step_bench *b) {
 
 // ---- opening
 
-static enum status trainer_bench(struct step_bench *b, const struct job *job, struct comm *comm) {
-    TRY(trainer_look(b->t, job, comm));
+static enum status trainer_bench(struct step_bench *b, const struct job *job, struct base *base, struct comm *comm) {
+    TRY(trainer_look(b->t, job, base, comm));
     TRY(peak_measure(&b->peak, b->t->ops, b->t->pool));
     TRY(steps_measure(b));
     return steps_trace(b);
@@ -199,10 +199,13 @@ static enum status trainer_bench(struct step_bench *b, const struct job *job, st
 static enum status step_world(const struct job *job, struct text *json) {
     struct step_bench b = {.t = calloc(1, sizeof *b.t), .seconds = calloc((size_t)given.steps, sizeof *b.seconds)};
     struct comm *comm = NULL;
+    struct base base = {0};
     enum status status =
         b.t && b.seconds ? comm_open(&comm, JOB_BACKEND_SELF) : status_set(STATUS_SYSTEM, "bench step: no memory");
+    if (status == STATUS_OK)
+        status = base_open(&base, job, comm);
     if (status == STATUS_OK) {
-        status = trainer_bench(&b, job, comm);
+        status = trainer_bench(&b, job, &base, comm);
         if (status == STATUS_OK && given.json)
             step_json(&b, json);
         else if (status == STATUS_OK)
@@ -210,6 +213,7 @@ static enum status step_world(const struct job *job, struct text *json) {
         trainer_close(b.t);
     }
     trace_close(b.trace);
+    base_close(&base);
     comm_close(comm);
     free(b.seconds);
     free(b.t);

@@ -104,6 +104,7 @@ void doctor_close(struct doctor *d) {
     if (d->trainer)
         trainer_close(d->trainer);
     free(d->trainer);
+    base_close(&d->base);
     comm_close(d->own);
 }
 

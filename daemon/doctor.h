@@ -28,6 +28,7 @@ struct doctor {
     // What trainer_look said of the job (doctor_job_open).
     enum status job_status;
     char *job_message;
+    struct base base;         // the job's
     struct trainer *trainer;  // NULL: it did not open
     struct comm *own;         // its world, where that is not `comm`
     struct dry_report report; // sizes alone, if it did

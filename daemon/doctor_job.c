@@ -5,10 +5,11 @@
 #include <stdlib.h>
 
 static enum status job_look(struct doctor *d, struct comm *comm) {
+    TRY(base_open(&d->base, d->job, comm));
     d->trainer = calloc(1, sizeof *d->trainer);
     if (!d->trainer)
         return status_set(STATUS_SYSTEM, "doctor: no memory");
-    TRY(trainer_look(d->trainer, d->job, comm));
+    TRY(trainer_look(d->trainer, d->job, &d->base, comm));
     return comm_agree(comm, dry_report_open(&d->report, d->trainer));
 }
 

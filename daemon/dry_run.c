@@ -245,10 +245,11 @@ static enum status report_time(struct dry_report *r, struct trainer *t) {
     return skip ? STATUS_OK : dry_time(&r->time, t, &r->work);
 }
 
-static enum status run_phases(struct trainer *t, const struct job *job, struct comm *comm, bool json) {
+static enum status run_phases(struct trainer *t, const struct job *job, struct base *base, struct comm *comm,
+                              bool json) {
     struct dry_report report = {0};
     enum status status;
-    TRY(trainer_look(t, job, comm));
+    TRY(trainer_look(t, job, base, comm));
     TRY_GOTO(comm_agree(comm, dry_report_open(&report, t)), done);
     TRY_GOTO(report_time(&report, t), done);
     if (comm->rank == 0)
@@ -262,11 +263,11 @@ done:
     return status;
 }
 
-enum status dry_run(const struct job *job, struct comm *comm, bool json) {
+enum status dry_run(const struct job *job, struct base *base, struct comm *comm, bool json) {
     struct trainer *trainer = calloc(1, sizeof *trainer);
     if (!trainer)
         return status_set(STATUS_SYSTEM, "dry run: no memory");
-    enum status status = run_phases(trainer, job, comm, json);
+    enum status status = run_phases(trainer, job, base, comm, json);
     if (status != STATUS_OK && comm->rank == 0)
         log_error("%s", status_message());
     trainer_close(trainer);

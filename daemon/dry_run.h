@@ -36,6 +36,6 @@ uint64_t dry_report_memory(const struct dry_report *report);
 enum status dry_report_room(const struct dry_report *report);
 
 // Collective; rank 0 prints. What run would refuse is refused in the same words with the same code.
-enum status dry_run(const struct job *job, struct comm *comm, bool json);
+enum status dry_run(const struct job *job, struct base *base, struct comm *comm, bool json);
 
 #endif

@@ -60,12 +60,12 @@ static enum status subject_head(struct model_config *config, const struct job *j
 }
 
 static enum status subject_from_job(struct model *out, const struct job *job, const char *path) {
-    struct inputs inputs = {0};
+    struct base base = {0};
     struct trainer_state state = {0};
     struct checkpoint_arenas arenas = {0};
     enum status status;
-    TRY_GOTO(inputs_base(&inputs, job), done);
-    TRY_GOTO(model_config_copy(&out->config, &inputs.base), done);
+    TRY_GOTO(base_open(&base, job, NULL), done);
+    TRY_GOTO(model_config_copy(&out->config, &base.config), done);
     TRY_GOTO(checkpoint_state(&state, path), done);
     TRY_GOTO(subject_head(&out->config, job, &state), done);
     TRY_GOTO(weights_table(&out->table, &out->config), done);
@@ -73,13 +73,13 @@ static enum status subject_from_job(struct model *out, const struct job *job, co
     arenas.weights = out->weights = arena_take(&out->arena, out->table.floats * sizeof(float));
     trainer_state_release(&state);
     TRY_GOTO(checkpoint_load(&arenas, &state, &out->table, path), done);
-    out->tokenizer = inputs.tokenizer;
-    inputs.tokenizer = NULL;
+    out->tokenizer = base.tokenizer;
+    base.tokenizer = NULL;
     out->settings = inputs_settings(job);
     out->settings.no_answer = subject_no_answer(&state);
 done:
     trainer_state_release(&state);
-    inputs_close(&inputs);
+    base_close(&base);
     return status;
 }
 

@@ -55,14 +55,17 @@ static enum status prepare_cache(struct job *job, const struct job_words *words)
 }
 
 static enum status prepare_run(const struct job *job) {
+    struct base base = {0};
     struct inputs inputs = {0};
     struct pool *pool = NULL;
     enum status status;
     TRY_GOTO(pool_open(&pool, (unsigned)job->threads), done);
-    TRY_GOTO(inputs_open(&inputs, job, NULL, pool), done);
+    TRY_GOTO(base_open(&base, job, NULL), done);
+    TRY_GOTO(inputs_open(&inputs, job, &base, NULL, pool), done);
     prepare_print(&inputs, job->data.cache);
 done:
     inputs_close(&inputs);
+    base_close(&base);
     pool_close(pool);
     return status;
 }

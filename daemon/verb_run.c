@@ -4,23 +4,8 @@
 
 #include "daemon/dry_run.h"
 #include "daemon/flags.h"
-#include "daemon/run_export.h"
-#include "train/report.h"
+#include "daemon/run_job.h"
 #include "train/report_text.h"
-
-static enum status run_phases(struct trainer *t, const struct job *job, struct comm *comm) {
-    uint32_t make;
-    TRY(trainer_open(t, job, comm));
-    TRY(trainer_run(t));
-    TRY(run_missing(&make, t));
-    if (!make)
-        return STATUS_OK;
-    TRY(trainer_finish(t, make & RUN_MAKES_REPORT));
-    TRY(comm_agree(comm, run_export(t, make)));
-    if (make & RUN_MAKES_REPORT)
-        TRY(report_write(t));
-    return comm_agree(comm, trainer_end_event(t));
-}
 
 // The best model's score, as the report has it: it may be of an earlier start.
 static void run_score(const char *out) {
@@ -36,42 +21,37 @@ static void run_score(const char *out) {
     json_decref(report);
 }
 
-static void run_results(const struct trainer *t) {
-    if (t->comm->rank != 0)
-        return;
-    run_score(t->job->out);
-    printf("model       %s/model\nreport      %s/report.md\nevents      %s/events.jsonl\ncheckpoints %s\n", t->job->out,
-           t->job->out, t->job->out, t->job->checkpoints.dir);
-}
-
-static enum status run_world(const struct job *job, struct comm *comm) {
-    struct trainer *trainer = calloc(1, sizeof *trainer);
-    if (!trainer)
-        return status_set(STATUS_SYSTEM, "run: no memory");
-    enum status status = run_phases(trainer, job, comm);
-    // Said once, by one rank, and before the launcher ends the others.
-    if (status == STATUS_OK)
-        run_results(trainer);
-    else if (comm->rank == 0)
-        log_error("%s", status_message());
-    if (status != STATUS_OK)
-        trainer_fail(trainer, status);
-    trainer_close(trainer);
-    free(trainer);
-    return status;
+static void run_results(const struct job *job) {
+    run_score(job->out);
+    printf("model       %s/model\nreport      %s/report.md\nevents      %s/events.jsonl\ncheckpoints %s\n", job->out,
+           job->out, job->out, job->checkpoints.dir);
 }
 
 struct run_flags {
     bool dry, json;
 };
 
-static enum status run_job(const struct job *job, const struct run_flags *f) {
+static enum status run_world(const struct job *job, struct comm *comm, const struct run_flags *f) {
+    struct base base;
+    struct run_result result;
+    enum status status = base_open(&base, job, comm);
+    if (status != STATUS_OK && comm->rank == 0)
+        log_error("%s", status_message());
+    if (status == STATUS_OK)
+        status = f->dry ? dry_run(job, &base, comm, f->json) : run_job(&result, job, &base, comm);
+    if (status == STATUS_OK && !f->dry && comm->rank == 0)
+        run_results(job);
+    base_close(&base);
+    return status;
+}
+
+static enum status run_start(const struct job *job, const struct run_flags *f) {
     struct comm *comm = NULL;
     enum status status = comm_open(&comm, job->comm.backend);
     if (status != STATUS_OK)
         return verb_exit(status), status;
     log_setup((enum log_level)job->log.level, comm->rank, comm->world);
-    status = f->dry ? dry_run(job, comm, f->json) : run_world(job, comm);
+    status = run_world(job, comm, f);
     comm_close(comm);
     return status;
 }
@@ -118,7 +98,7 @@ int verb_run(int argc, char **argv) {
     job_words_release(&words);
     if (status != STATUS_OK || helped)
         return helped ? 0 : run_refused(status);
-    status = run_job(job, &given);
+    status = run_start(job, &given);
     job_free(job);
     return status == STATUS_OK ? verb_exit(status) : status_exit_code(status);
 }

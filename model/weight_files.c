@@ -69,6 +69,11 @@ void weight_files_close(struct weight_files *files) {
     *files = (struct weight_files){0};
 }
 
+void weight_files_rest(const struct weight_files *files) {
+    for (size_t i = 0; i < files->n_parts; i++)
+        file_map_rest(part_map(&files->parts[i]));
+}
+
 // All parts' tensors in one list.
 static enum status tensors_gather(struct weight_files *files) {
     const struct tensor *at;

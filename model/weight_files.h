@@ -37,6 +37,8 @@ enum status weight_files_open(struct weight_files *out, const char *folder);
 enum status weight_files_open_path(struct weight_files *out, const char *path);
 bool weight_files_is(const char *path); // whether a name ends like one of them
 void weight_files_close(struct weight_files *files);
+// The pages of the files need not stay in memory now.
+void weight_files_rest(const struct weight_files *files);
 
 const struct tensor *weight_files_find(const struct weight_files *files, const char *name);
 // The bytes of every file; of a single one just these.

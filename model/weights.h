@@ -6,6 +6,7 @@
 #include "base/param.h"
 #include "base/status.h"
 #include "model/config.h"
+#include "model/weight_files.h"
 
 #include <stdbool.h>
 
@@ -53,6 +54,9 @@ const char *weights_prefix(const struct model_config *config); // "roberta." or 
 // Whether the folder's weights (model/weight_files.h) hold every encoder weight of the table in its shape: known before
 // memory is taken for them. STATUS_DATA as weights_load.
 enum status weights_check(const struct param_table *table, const struct model_config *config, const char *folder);
+// The same of files that are open.
+enum status weights_check_files(const struct param_table *table, const struct model_config *config,
+                                const struct weight_files *files);
 
 struct weights_report {
     bool head_new;    // the head was not in the file (or of another shape) and was initialised
@@ -68,6 +72,10 @@ struct weights_report {
 enum status weights_load(float *arena, struct weights_report *report, const struct param_table *table,
                          const struct model_config *config, const struct model_config *base, const char *folder,
                          uint64_t seed);
+// The same of files that are open.
+enum status weights_load_files(float *arena, struct weights_report *report, const struct param_table *table,
+                               const struct model_config *config, const struct model_config *base,
+                               const struct weight_files *files, uint64_t seed);
 // All weights at random: normal(0, initializer_range), biases 0, LayerNorm 1 and 0, pad row 0.
 enum status weights_random(float *arena, const struct param_table *table, const struct model_config *config,
                            uint64_t seed);

@@ -14,7 +14,7 @@ struct load {
     struct weights_report *report;
     const struct param_table *table;
     const struct model_config *config, *base;
-    struct weight_files files;
+    const struct weight_files *files;
     uint64_t seed;
     float *rows;      // PARAM_TILE rows of any parameter
     bool *used;       // [files.n]
@@ -40,9 +40,9 @@ static const struct tensor *tensor_of(const struct load *load, const struct para
     char old[PARAM_NAME];
     const char *names[2] = {param->name, old_name(old, param->name) ? old : NULL};
     for (size_t i = 0; i < 2 && names[i]; i++) {
-        const struct tensor *tensor = weight_files_find(&load->files, names[i]);
+        const struct tensor *tensor = weight_files_find(load->files, names[i]);
         if (!tensor && prefixed)
-            tensor = weight_files_find(&load->files, names[i] + strlen(prefix));
+            tensor = weight_files_find(load->files, names[i] + strlen(prefix));
         if (tensor)
             return tensor;
     }
@@ -57,10 +57,10 @@ static bool shape_fits(const struct tensor *tensor, const struct param *param) {
 static enum status shape_check(const struct load *load, const struct tensor *tensor, const struct param *param) {
     char got[96], wanted[96];
     if (tensor->dtype == TENSOR_I64)
-        return status_set(STATUS_DATA, "%s: tensor %s: I64, floating point is needed", load->files.path, tensor->name);
+        return status_set(STATUS_DATA, "%s: tensor %s: I64, floating point is needed", load->files->path, tensor->name);
     if (shape_fits(tensor, param))
         return STATUS_OK;
-    return status_set(STATUS_DATA, "%s: tensor %s has shape %s, config.json makes it %s", load->files.path,
+    return status_set(STATUS_DATA, "%s: tensor %s has shape %s, config.json makes it %s", load->files->path,
                       tensor->name, tensor_shape_text(got, tensor->shape, tensor->rank),
                       tensor_shape_text(wanted, param->shape, param->rank));
 }
@@ -68,7 +68,7 @@ static enum status shape_check(const struct load *load, const struct tensor *ten
 static enum status finite_check(const struct load *load, const struct tensor *tensor, const float *rows, uint64_t n) {
     for (uint64_t i = 0; i < n; i++)
         if (!__builtin_isfinite(rows[i]))
-            return status_set(STATUS_DATA, "%s: tensor %s holds a value that is not finite", load->files.path,
+            return status_set(STATUS_DATA, "%s: tensor %s holds a value that is not finite", load->files->path,
                               tensor->name);
     return STATUS_OK;
 }
@@ -78,7 +78,7 @@ static enum status tensor_copy(struct load *load, const struct tensor *tensor, c
                                const uint32_t *source) {
     uint64_t k = param->shape[1];
     TRY(shape_check(load, tensor, param));
-    load->used[tensor - load->files.at] = true;
+    load->used[tensor - load->files->at] = true;
     for (uint64_t row = 0; row < param->shape[0]; row += PARAM_TILE) {
         uint64_t n = param->shape[0] - row < PARAM_TILE ? param->shape[0] - row : PARAM_TILE;
         if (source)
@@ -96,7 +96,7 @@ static enum status tensor_copy(struct load *load, const struct tensor *tensor, c
 static enum status body_tensor(const struct tensor **out, const struct load *load, const struct param *param) {
     *out = tensor_of(load, param);
     if (!*out)
-        return status_set(STATUS_DATA, "%s: weight %s is missing (with and without the prefix %s)", load->files.path,
+        return status_set(STATUS_DATA, "%s: weight %s is missing (with and without the prefix %s)", load->files->path,
                           param->name, weights_prefix(load->config));
     return shape_check(load, *out, param);
 }
@@ -148,8 +148,8 @@ static bool head_fits(const struct load *load, unsigned i) {
 
 // Any tensor of a classification head, whatever its shape.
 static bool head_is_there(const struct load *load) {
-    for (size_t i = 0; i < load->files.n; i++)
-        if (strncmp(load->files.at[i].name, "classifier.", 11) == 0)
+    for (size_t i = 0; i < load->files->n; i++)
+        if (strncmp(load->files->at[i].name, "classifier.", 11) == 0)
             return true;
     return false;
 }
@@ -226,12 +226,12 @@ static bool is_usual(const char *name) {
 
 static void ignored_count(struct load *load) {
     const char *odd = NULL;
-    for (size_t i = 0; i < load->files.n; i++) {
+    for (size_t i = 0; i < load->files->n; i++) {
         if (load->used[i])
             continue;
         load->report->ignored++;
-        if (!odd && !is_usual(load->files.at[i].name))
-            odd = load->files.at[i].name;
+        if (!odd && !is_usual(load->files->at[i].name))
+            odd = load->files->at[i].name;
     }
     if (!odd)
         return;
@@ -241,10 +241,10 @@ static void ignored_count(struct load *load) {
 }
 
 static enum status load_all(struct load *load) {
-    load->used = calloc(load->files.n + 1, sizeof *load->used);
+    load->used = calloc(load->files->n + 1, sizeof *load->used);
     load->source = calloc(load->config->labels + 1, sizeof *load->source);
     if (!load->used || !load->source)
-        return status_set(STATUS_SYSTEM, "%s: no memory", load->files.path);
+        return status_set(STATUS_SYSTEM, "%s: no memory", load->files->path);
     TRY(weights_buffer(&load->rows, load->table));
     TRY(body_load(load));
     if (load->config->head == HEAD_CLASSIFICATION && load->config->kind == MODEL_BERT)
@@ -259,14 +259,13 @@ static enum status load_all(struct load *load) {
     return STATUS_OK;
 }
 
-enum status weights_load(float *arena, struct weights_report *report, const struct param_table *table,
-                         const struct model_config *config, const struct model_config *base, const char *folder,
-                         uint64_t seed) {
+enum status weights_load_files(float *arena, struct weights_report *report, const struct param_table *table,
+                               const struct model_config *config, const struct model_config *base,
+                               const struct weight_files *files, uint64_t seed) {
     *report = (struct weights_report){0};
-    struct load load = {.arena = arena, .report = report, .table = table, .config = config, .base = base, .seed = seed};
-    TRY(weight_files_open(&load.files, folder));
+    struct load load = {
+        .arena = arena, .report = report, .table = table, .config = config, .base = base, .files = files, .seed = seed};
     enum status status = load_all(&load);
-    weight_files_close(&load.files);
     text_release(&load.note);
     free(load.rows);
     free(load.used);
@@ -274,14 +273,31 @@ enum status weights_load(float *arena, struct weights_report *report, const stru
     return status;
 }
 
-enum status weights_check(const struct param_table *table, const struct model_config *config, const char *folder) {
-    struct load load = {.table = table, .config = config};
-    TRY(weight_files_open(&load.files, folder));
+enum status weights_load(float *arena, struct weights_report *report, const struct param_table *table,
+                         const struct model_config *config, const struct model_config *base, const char *folder,
+                         uint64_t seed) {
+    struct weight_files files;
+    TRY(weight_files_open(&files, folder));
+    enum status status = weights_load_files(arena, report, table, config, base, &files, seed);
+    weight_files_close(&files);
+    return status;
+}
+
+enum status weights_check_files(const struct param_table *table, const struct model_config *config,
+                                const struct weight_files *files) {
+    struct load load = {.table = table, .config = config, .files = files};
     enum status status = STATUS_OK;
     const struct tensor *tensor;
     for (size_t i = 0; i < table->n && table->at[i].bucket <= config->layers && status == STATUS_OK; i++)
         if (config->kind != MODEL_BERT || !strstr(table->at[i].name, "pooler"))
             status = body_tensor(&tensor, &load, &table->at[i]);
-    weight_files_close(&load.files);
+    return status;
+}
+
+enum status weights_check(const struct param_table *table, const struct model_config *config, const char *folder) {
+    struct weight_files files;
+    TRY(weight_files_open(&files, folder));
+    enum status status = weights_check_files(table, config, &files);
+    weight_files_close(&files);
     return status;
 }

@@ -35,6 +35,7 @@ static enum status boundary_skip(struct trainer *t, const struct step_result *r)
     TRY(event_end(&t->events));
     if (t->state.skips_in_a_row < SKIPS_MAX)
         return STATUS_OK;
+    t->diverged = true;
     TRY(stop_event(t, "nonfinite", 65));
     return status_set(
         STATUS_DATA,

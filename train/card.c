@@ -54,7 +54,7 @@ void card_of_checkpoint(struct text *out, const struct trainer_state *state) {
 
 char *card_base(const struct job *job) {
     const char *base = job->model.base;
-    if (!base || inputs_random(base))
+    if (!base || base_random(base))
         return NULL;
     size_t size = strlen(base), first;
     while (size && base[size - 1] == '/')

@@ -38,7 +38,7 @@ static uint64_t disk_base_files(const struct job *job) {
     static const char *const names[] = {"tokenizer.json", "vocab.json", "merges.txt", "vocab.txt"};
     uint64_t bytes = 65536;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        const char *folder = inputs_random(job->model.base) ? job->model.vocab : job->model.base;
+        const char *folder = base_random(job->model.base) ? job->model.vocab : job->model.base;
         char *path = folder ? path_join(folder, names[i]) : NULL;
         struct stat info;
         bytes += path && stat(path, &info) == 0 ? (uint64_t)info.st_size : 0;

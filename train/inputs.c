@@ -5,46 +5,8 @@
 #include "base/hash.h"
 #include "base/text.h"
 #include "model/model.h"
-#include "model/weight_files.h"
 #include "model/squad_metrics.h"
 #include "model/weights.h"
-
-bool inputs_random(const char *base) {
-    return strncmp(base, "random:", 7) == 0;
-}
-
-static enum status inputs_base_random(struct inputs *inputs, const struct job *job) {
-    if (job->model.vocab)
-        TRY(tokenizer_open(&inputs->tokenizer, job->model.vocab));
-    else
-        TRY(tokenizer_open_bytes(&inputs->tokenizer));
-    struct tokenizer_info info = tokenizer_info(inputs->tokenizer);
-    if (info.kind != TOKENIZER_BPE)
-        return status_set(
-            STATUS_USAGE,
-            "model.vocab: %s is WordPiece, but random: models are RoBERTa: give vocab.json and merges.txt",
-            job->model.vocab);
-    return model_config_random(&inputs->base, job->model.base, info.vocab_size, info.pad);
-}
-
-static enum status inputs_base_there(const char *base) {
-    if (inputs_random(base) || model_is(base))
-        return STATUS_OK;
-    return status_set(STATUS_DATA,
-                      "model.base: %s is no model directory (config.json is not there): give a Hugging Face model "
-                      "directory, or random:tiny",
-                      base);
-}
-
-enum status inputs_base(struct inputs *inputs, const struct job *job) {
-    const char *base = job->model.base;
-    if (inputs_random(base))
-        return inputs_base_random(inputs, job);
-    TRY(inputs_base_there(base));
-    TRY(model_config_read(&inputs->base, base));
-    TRY(tokenizer_open(&inputs->tokenizer, base));
-    return model_check_tokenizer(&inputs->base, inputs->tokenizer, base);
-}
 
 static void inputs_differ(const char *key, const char *job, const char *base) {
     if (strcmp(job, base) != 0)
@@ -59,7 +21,7 @@ static enum status inputs_base_settings(const struct job *job) {
     char *path = path_join(job->model.base, "finetuned.json");
     bool recorded = path && file_named(path);
     free(path);
-    if (inputs_random(job->model.base) || !recorded)
+    if (base_random(job->model.base) || !recorded)
         return STATUS_OK;
     TRY(model_settings_read(&settings, job->model.base));
     inputs_differ("data.special_tokens", special[job->data.special_tokens], special[settings.special]);
@@ -68,13 +30,14 @@ static enum status inputs_base_settings(const struct job *job) {
 }
 
 // The base's encoder weights, before any data is read and memory taken.
-static enum status inputs_base_weights(const struct inputs *inputs, const struct job *job) {
+static enum status inputs_base_weights(const struct inputs *inputs) {
     struct param_table table = {0};
-    if (inputs_random(job->model.base))
+    TRY(base_weights(inputs->base));
+    if (inputs->base->random)
         return STATUS_OK;
     enum status status = weights_table(&table, &inputs->config);
     if (status == STATUS_OK)
-        status = weights_check(&table, &inputs->config, job->model.base);
+        status = weights_check_files(&table, &inputs->config, &inputs->base->files);
     param_table_release(&table);
     return status;
 }
@@ -114,40 +77,17 @@ static enum status inputs_kind(const struct job *job) {
 
 static enum status inputs_config(struct inputs *inputs, const struct job *job) {
     enum status status = STATUS_OK;
-    uint32_t usable = model_usable_length(&inputs->base);
+    uint32_t usable = model_usable_length(&inputs->base->config);
     if ((uint64_t)job->data.max_length > usable)
         return status_set(STATUS_USAGE, "data.max_length: %lld, but %s takes at most %u tokens: set it to %u or less",
                           (long long)job->data.max_length, job->model.base, usable, usable);
-    TRY(model_config_copy(&inputs->config, &inputs->base));
+    TRY(model_config_copy(&inputs->config, &inputs->base->config));
     inputs->config.head = HEAD_CLASSIFICATION;
     inputs_dropout(&inputs->config, job->model.dropout);
     if (inputs_spans(job))
         model_config_set_spans(&inputs->config);
     else
         model_config_set_labels(&inputs->config, &inputs->labels, &status);
-    return status;
-}
-
-// What the base is, by content: its configuration, tokenizer and weights (or the name of a random one).
-static enum status inputs_base_hash(struct inputs *inputs, const struct job *job) {
-    struct hash_stream *hash;
-    TRY(hash_begin(&hash));
-    char *config = NULL;
-    struct weight_files files = {0};
-    enum status status;
-    TRY_GOTO(model_config_print(&config, &inputs->base), done);
-    hash_add_string(hash, config);
-    tokenizer_hash(inputs->tokenizer, hash);
-    if (inputs_random(job->model.base)) {
-        hash_add_string(hash, job->model.base);
-    } else {
-        TRY_GOTO(weight_files_open(&files, job->model.base), done);
-        weight_files_hash(&files, hash);
-    }
-done:
-    hash_end(hash, inputs->base_hash);
-    weight_files_close(&files);
-    free(config);
     return status;
 }
 
@@ -183,7 +123,7 @@ enum status inputs_look(const struct job *job) {
     struct source_spec spec = inputs_spec(job);
     struct labels labels = {0};
     TRY(inputs_kind(job));
-    TRY(inputs_base_there(job->model.base));
+    TRY(base_there(job->model.base));
     TRY(inputs_squad_there(&spec));
     enum status status = source_labels(&labels, &spec);
     labels_release(&labels);
@@ -217,7 +157,7 @@ static enum status inputs_shard(struct inputs *inputs, const struct job *job, en
     if (source->n == 0)
         return STATUS_OK; // no test split
     TRY(shard_prepare(&inputs->shards[split], &inputs->made[split], job->data.cache, split, source, &inputs->labels,
-                      inputs->tokenizer, &options, pool));
+                      inputs->base->tokenizer, &options, pool));
     inputs_report(split, &inputs->shards[split], inputs->made[split]);
     return STATUS_OK;
 }
@@ -363,7 +303,8 @@ static enum status inputs_data(struct inputs *inputs, const struct job *job, con
     TRY(inputs_sources(inputs->sources, spec, &inputs->labels));
     TRY(inputs_data_hash(inputs->data_hash, inputs->sources, &inputs->labels));
     inputs->no_answer = inputs_no_answer(inputs, job);
-    TRY(inputs_base_hash(inputs, job));
+    TRY(base_hash(inputs->base));
+    memcpy(inputs->base_hash, inputs->base->hash, sizeof inputs->base_hash);
     if (!inputs_spans(job) && spec->format != SOURCE_TWEET_EVAL)
         inputs_labels_tell(&inputs->labels);
     if (!inputs_spans(job))
@@ -378,10 +319,9 @@ static enum status inputs_read(struct inputs *inputs, const struct job *job, str
     struct source_spec spec = inputs_spec(job);
     TRY(inputs_kind(job));
     TRY(inputs_squad_there(&spec));
-    TRY(inputs_base(inputs, job));
     TRY(source_labels(&inputs->labels, &spec));
     TRY(inputs_config(inputs, job));
-    TRY(inputs_base_weights(inputs, job));
+    TRY(inputs_base_weights(inputs));
     TRY(inputs_base_settings(job));
     enum status status = inputs_data(inputs, job, &spec, pool);
     for (int split = 0; split < SPLITS; split++)
@@ -390,8 +330,9 @@ static enum status inputs_read(struct inputs *inputs, const struct job *job, str
     return status;
 }
 
-enum status inputs_open(struct inputs *inputs, const struct job *job, struct comm *comm, struct pool *pool) {
-    *inputs = (struct inputs){.spare = inputs->spare};
+enum status inputs_open(struct inputs *inputs, const struct job *job, struct base *base, struct comm *comm,
+                        struct pool *pool) {
+    *inputs = (struct inputs){.base = base, .tokenizer = base->tokenizer, .spare = inputs->spare};
     if (!comm)
         return inputs_read(inputs, job, pool);
     enum status status = comm->rank == 0 ? inputs_read(inputs, job, pool) : STATUS_OK;
@@ -408,8 +349,6 @@ void inputs_close(struct inputs *inputs) {
         source_close(&inputs->sources[split]);
     }
     labels_release(&inputs->labels);
-    tokenizer_close(inputs->tokenizer);
     model_config_release(&inputs->config);
-    model_config_release(&inputs->base);
     *inputs = (struct inputs){0};
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a run reads: base model's configuration and tokenizer, the data's labels, token shards of the three splits, and
-// the hashes that say what they are.
+// What a run reads beside its base model: the data's labels, token shards of the three splits, and the hashes that say
+// what they are.
 #ifndef FINETUNED_TRAIN_INPUTS_H
 #define FINETUNED_TRAIN_INPUTS_H
 
@@ -13,11 +13,12 @@
 #include "data/tokenizer.h"
 #include "model/config.h"
 #include "model/model.h"
+#include "train/base.h"
 
 struct inputs {
-    struct model_config base;   // as its directory says
-    struct model_config config; // of the run: the data's labels, the job's dropout
-    struct tokenizer *tokenizer;
+    struct base *base;                 // borrowed
+    struct model_config config;        // of the run: the data's labels, the job's dropout
+    const struct tokenizer *tokenizer; // the base's
     struct labels labels;
     struct shard shards[SPLITS];   // of test n is 0 where there is none to score
     struct source sources[SPLITS]; // question answering: val's and test's stay open: windows name their rows
@@ -29,7 +30,9 @@ struct inputs {
 };
 
 // Collective: rank 0 reads and tokenises first, the others then find the finished shards. `comm` NULL: alone.
-enum status inputs_open(struct inputs *inputs, const struct job *job, struct comm *comm, struct pool *pool);
+// `base` is the job's and outlives the inputs.
+enum status inputs_open(struct inputs *inputs, const struct job *job, struct base *base, struct comm *comm,
+                        struct pool *pool);
 void inputs_close(struct inputs *inputs);
 
 // Whether base and task are there at all: a slip in their names is refused before <out> is made.
@@ -40,10 +43,5 @@ enum status inputs_look(const struct job *job);
 
 // What a model of this job records in its finetuned.json.
 struct model_settings inputs_settings(const struct job *job);
-
-// The base's configuration and tokenizer alone (prepare, tokenize).
-enum status inputs_base(struct inputs *inputs, const struct job *job);
-// Whether `base` is one of the random: models.
-bool inputs_random(const char *base);
 
 #endif

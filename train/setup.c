@@ -132,13 +132,16 @@ static enum status setup_arenas(struct trainer *t) {
 }
 
 static enum status setup_weights(struct trainer *t) {
-    const char *base = t->job->model.base;
+    const struct base *base = t->base;
     struct weights_report report = {0};
-    if (inputs_random(base))
+    if (base->random)
         return weights_random(t->arenas.weights, &t->table, &t->inputs.config, t->state.seed);
-    TRY(weights_load(t->arenas.weights, &report, &t->table, &t->inputs.config, &t->inputs.base, base, t->state.seed));
+    enum status status = weights_load_files(t->arenas.weights, &report, &t->table, &t->inputs.config, &base->config,
+                                            &base->files, t->state.seed);
+    base_rest(base);
+    TRY(status);
     if (*report.note)
-        log_info("model: %s: %s", base, report.note);
+        log_info("model: %s: %s", base->name, report.note);
     snprintf(t->base_note, sizeof t->base_note, "%s", report.note);
     return STATUS_OK;
 }

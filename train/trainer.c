@@ -20,7 +20,7 @@ static enum status open_job_file(const struct job *job) {
     struct job resolved = *job;
     char **paths[] = {&resolved.out,        &resolved.model.vocab,     &resolved.data.dir,
                       &resolved.data.cache, &resolved.checkpoints.dir, &resolved.model.base};
-    size_t n = sizeof paths / sizeof *paths - inputs_random(job->model.base);
+    size_t n = sizeof paths / sizeof *paths - base_random(job->model.base);
     char *made[sizeof paths / sizeof *paths] = {0}, *here = getcwd(NULL, 0), *yaml = NULL;
     enum status status = here ? STATUS_OK : status_errno(STATUS_IO, "trainer: the working directory");
     for (size_t i = 0; i < n && status == STATUS_OK; i++) {
@@ -98,7 +98,7 @@ static enum status look_inputs(struct trainer *t) {
     status = comm_agree(t->comm, status);
     t->inputs.spare = spare;
     if (status == STATUS_OK)
-        status = inputs_open(&t->inputs, t->job, t->comm, t->pool);
+        status = inputs_open(&t->inputs, t->job, t->base, t->comm, t->pool);
     t->inputs.spare = NULL;
     if (made)
         file_remove(spare);
@@ -107,7 +107,7 @@ static enum status look_inputs(struct trainer *t) {
 }
 
 static enum status open_inputs(struct trainer *t) {
-    return t->look ? look_inputs(t) : inputs_open(&t->inputs, t->job, t->comm, t->pool);
+    return t->look ? look_inputs(t) : inputs_open(&t->inputs, t->job, t->base, t->comm, t->pool);
 }
 
 static enum status start_event(struct trainer *t) {
@@ -164,9 +164,15 @@ static enum status open_ready(struct trainer *t) {
     return start_event(t);
 }
 
-static enum status trainer_phases(struct trainer *t, const struct job *job, struct comm *comm, bool look) {
-    *t = (struct trainer){
-        .job = job, .comm = comm, .look = look, .events.fd = -1, .board.fd = -1, .state.format = CHECKPOINT_FORMAT};
+static enum status trainer_phases(struct trainer *t, const struct job *job, struct base *base, struct comm *comm,
+                                  bool look) {
+    *t = (struct trainer){.job = job,
+                          .base = base,
+                          .comm = comm,
+                          .look = look,
+                          .events.fd = -1,
+                          .board.fd = -1,
+                          .state.format = CHECKPOINT_FORMAT};
     t->checkpoints = (struct checkpoint_dir){job->checkpoints.dir, (uint32_t)job->checkpoints.keep};
     TRY(stop_install());
     TRY(comm_agree(comm, open_hardware(t)));
@@ -181,12 +187,12 @@ static enum status trainer_phases(struct trainer *t, const struct job *job, stru
     return comm_agree(comm, open_ready(t));
 }
 
-enum status trainer_open(struct trainer *t, const struct job *job, struct comm *comm) {
-    return trainer_phases(t, job, comm, false);
+enum status trainer_open(struct trainer *t, const struct job *job, struct base *base, struct comm *comm) {
+    return trainer_phases(t, job, base, comm, false);
 }
 
-enum status trainer_look(struct trainer *t, const struct job *job, struct comm *comm) {
-    return trainer_phases(t, job, comm, true);
+enum status trainer_look(struct trainer *t, const struct job *job, struct base *base, struct comm *comm) {
+    return trainer_phases(t, job, base, comm, true);
 }
 
 void trainer_close(struct trainer *t) {

@@ -51,6 +51,7 @@ struct trainer_times {
 
 struct trainer {
     const struct job *job;
+    struct base *base; // borrowed, as are the two beside it
     struct comm *comm;
     bool look;           // nothing is written: what a run would do is asked (trainer_look)
     struct owner *owner; // rank 0
@@ -91,6 +92,7 @@ struct trainer {
     enum trainer_end end;
     char *from;                        // the checkpoint it went on from; NULL: a fresh start
     bool best_lost;                    // the best checkpoint could not be used at the start
+    bool diverged;                     // too many batches in a row were not finite
     bool complete;                     // it had ended before this start, with its last event written
     int stop_signal;                   // agreed by all ranks, as is the time
     bool stop_time;                    // train.max_time is over
@@ -99,10 +101,10 @@ struct trainer {
 
 // Opens all of it up to "everything is ready": inputs, plan, model, resume. All ranks return the same status.
 // STATUS_USAGE, STATUS_DATA …: nothing has been trained. `complete` is set if the run had ended before.
-enum status trainer_open(struct trainer *trainer, const struct job *job, struct comm *comm);
+enum status trainer_open(struct trainer *trainer, const struct job *job, struct base *base, struct comm *comm);
 // The same phases with nothing written: the folder is not taken, checkpoints are not tidied, missing token shards go to
 // a temporary folder. What run would refuse is refused in the same words.
-enum status trainer_look(struct trainer *trainer, const struct job *job, struct comm *comm);
+enum status trainer_look(struct trainer *trainer, const struct job *job, struct base *base, struct comm *comm);
 void trainer_close(struct trainer *trainer);
 
 // Trains to the end or to a stop; evaluates and saves on the way. STATUS_AGAIN: stopped with a checkpoint; STATUS_DATA:

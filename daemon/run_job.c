@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/run_job.h"
+
+#include "daemon/run_export.h"
+#include "train/report.h"
+
+static enum status run_phases(struct trainer *t, const struct job *job, struct base *base, struct comm *comm) {
+    uint32_t make;
+    TRY(trainer_open(t, job, base, comm));
+    TRY(trainer_run(t));
+    TRY(run_missing(&make, t));
+    if (!make)
+        return STATUS_OK;
+    TRY(trainer_finish(t, make & RUN_MAKES_REPORT));
+    TRY(comm_agree(comm, run_export(t, make)));
+    if (make & RUN_MAKES_REPORT)
+        TRY(report_write(t));
+    return comm_agree(comm, trainer_end_event(t));
+}
+
+enum status run_job(struct run_result *out, const struct job *job, struct base *base, struct comm *comm) {
+    struct trainer *trainer = calloc(1, sizeof *trainer);
+    *out = (struct run_result){0};
+    if (!trainer)
+        return status_set(STATUS_SYSTEM, "run: no memory");
+    enum status status = run_phases(trainer, job, base, comm);
+    if (status != STATUS_OK && comm->rank == 0)
+        log_error("%s", status_message());
+    if (status != STATUS_OK)
+        trainer_fail(trainer, status);
+    *out = (struct run_result){.resumed = trainer->from != NULL, .diverged = trainer->diverged};
+    trainer_close(trainer);
+    free(trainer);
+    return status;
+}
