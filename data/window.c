@@ -34,7 +34,7 @@ static enum status windows_cut(struct windows *out, uint32_t fixed, uint32_t spe
     if (most <= special || most - special <= stride)
         return status_set(STATUS_USAGE,
                           "data.max_length %u less %u special tokens leaves no question and context more than "
-                          "data.doc_stride, %u: raise data.max_length or lower data.doc_stride",
+                          "data.doc_stride, %u: raise data.max_length or lower data.doc_stride (384 and 128 are usual)",
                           most, special, stride);
     if (most <= fixed || most - fixed <= stride)
         return status_set(STATUS_DATA,
