@@ -205,7 +205,7 @@ const struct verb_flags bench_io_flags = {
     .verb = "bench io",
     .usage = "[--json] [--dir DIR] [--size SIZE] [--commits N]",
     .about = "What a checkpoint will meet in a folder: writing, fsync, reading (the kernel is asked to forget the file "
-             "before), and\nhow long a small file takes to be committed: write, fsync, rename, fsync of the folder. "
+             "before), and how long a small file takes to be committed: write, fsync, rename, fsync of the folder. "
              "Removes what it made.",
     .flags = flags,
 };

@@ -126,8 +126,7 @@ const struct verb_flags bench_tokenize_flags = {
     .verb = "bench tokenize",
     .usage = "[--json] [--model DIR] [--data.dir DIR --data.task TASK | FILE …]",
     .about = "Texts, tokens and megabytes a second of one thread that does nothing but encode (CPU time). The first "
-             "pass over the "
-             "texts\nstarts with an empty word cache; of the passes behind it the middle one is taken.",
+             "pass over the texts starts with an empty word cache; of the passes behind it the middle one is taken.",
     .flags = flags,
     .max_words = SIZE_MAX,
     .words = "FILE",

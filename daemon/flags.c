@@ -4,17 +4,7 @@
 #include "base/job.h"
 #include "base/log.h"
 #include "base/text.h"
-
-static void flags_help(const struct verb_flags *spec) {
-    printf("usage: finetuned %s %s\n\n%s\n", spec->verb, spec->usage, spec->about);
-    for (const struct flag *f = spec->flags; f->name; f++)
-        printf("%s  %s%s%s%*s %s%s\n", f == spec->flags ? "\n" : "", f->name, f->value ? " " : "",
-               f->value ? f->value : "",
-               (int)(26 > strlen(f->name) + (f->value ? strlen(f->value) + 1 : 0)
-                         ? 26 - strlen(f->name) - (f->value ? strlen(f->value) + 1 : 0)
-                         : 1),
-               "", f->help, f->required ? " (required)" : "");
-}
+#include "daemon/help.h"
 
 static const struct flag *flags_find(const struct verb_flags *spec, const char *word, size_t size) {
     for (const struct flag *f = spec->flags; f->name; f++)
@@ -105,7 +95,7 @@ enum status flags_parse(const struct verb_flags *spec, int argc, char **argv, ch
     for (int i = 1; i < argc; i++) {
         if (flags && (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)) {
             *helped = true;
-            flags_help(spec);
+            help_verb(spec);
             return STATUS_OK;
         }
         if (flags && strcmp(argv[i], "--") == 0)
@@ -181,7 +171,7 @@ enum status flags_parse_job(struct job_words *out, const struct verb_flags *spec
     for (int i = 1; i < argc && !*helped; i++)
         *helped = strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0;
     if (*helped)
-        return flags_help(spec), STATUS_OK;
+        return help_verb(spec), STATUS_OK;
     for (int i = 1; i < argc; i++)
         TRY(flags_job_one(out, spec, argc, argv, &i));
     return STATUS_OK;

@@ -26,11 +26,13 @@ struct flag {
 
 struct verb_flags {
     const char *verb;
-    const char *usage;                     // "[--json] PATH"
+    const char *usage;                     // "[--json] PATH"; several ways to call it with \n between
     const char *about;                     // one or more lines
     const struct flag *flags;              // ends with FLAGS_END
     size_t min_words, max_words;           // words that are no flags
     const char *const *later;              // flags of later versions, NULL-terminated; NULL: none
+    const char *const *word_choices;       // all that a word may be, NULL-terminated; NULL: anything
+    const char *examples;                  // command lines with \n between; NULL: none
     const char *words;                     // what the words are, as a flag's value: "PATH"; NULL: there are none
     bool keys;                             // takes a job: a job file as its word, and the job's keys as flags
     const struct verb_flags *const *parts; // "bench gemm", …, each with flags of its own, NULL-terminated; NULL: none

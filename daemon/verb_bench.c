@@ -70,6 +70,8 @@ const struct verb_flags verb_bench_flags = {
     .flags = flags,
     .max_words = 0,
     .parts = parts,
+    .examples = "finetuned bench tokenize --model path/to/model\n"
+                "finetuned bench gemm --json",
 };
 
 static enum status json_print(const struct text *json) {

@@ -41,6 +41,8 @@ const struct verb_flags verb_config_flags = {
     .flags = flags,
     .words = "FILE",
     .keys = true,
+    .examples = "finetuned config --yaml > job.yaml\n"
+                "finetuned config job.yaml --train.lr 3e-5",
 };
 
 int verb_config(int argc, char **argv) {

@@ -60,18 +60,18 @@ static const struct flag flags[] = {
 const struct verb_flags verb_doctor_flags = {
     .verb = "doctor",
     .usage = "[JOB.yaml] [--mpi] [--json] [--key value …]",
-    .about =
-        "Looks for what would hinder a job on this host: processor, threads, memory, disk, limits, clock, "
-        "environment,\n"
-        "libraries. With a job (a file, or keys as flags) also opens it as run would, with nothing written, and "
-        "compares\n"
-        "memory and disk with what it needs. Under mpirun or srun: --mpi. Each line is ok, warn or fail, with a "
-        "fix.\n"
-        "Exit code: 0, or that of the first failure: 64 and 65 the job, 69 memory, kernels, clock or libraries, 74 "
-        "disk, 75 the folder is in use.",
+    .about = "Looks for what would hinder a job on this host: processor, threads, memory, disk, limits, clock, "
+             "environment, libraries. With a job (a file, or keys as flags) also opens it as run would, with nothing "
+             "written, and compares memory and disk with what it needs. Under mpirun or srun: --mpi. Each line is ok, "
+             "warn or fail, with a fix.\n"
+             "Exit code: 0, or that of the first failure: 64 and 65 the job, 69 memory, kernels, clock or libraries, "
+             "74 disk, 75 the folder is in use.",
     .flags = flags,
     .words = "FILE",
     .keys = true,
+    .examples = "finetuned doctor\n"
+                "finetuned doctor job.yaml\n"
+                "mpirun -np 4 finetuned doctor --mpi job.yaml",
 };
 
 // Without --mpi under a launcher: one of its tasks speaks.

@@ -127,8 +127,10 @@ const struct verb_flags verb_eval_flags = {
     .usage = "--model DIR (--data.dir DIR [--data.task TASK] [--split SPLIT] | --file FILE) [--data.format FORMAT] "
              "[--output FILE] [--json]",
     .about = "Scores a model on a split or a file by TweetEval's rules, and writes its answers. Texts without a label "
-             "are answered,\nbut not scored.",
+             "are answered, but not scored.",
     .flags = flags,
+    .examples = "finetuned eval --model runs/emotion/model --data.dir path/to/tweet_eval --data.task emotion\n"
+                "finetuned eval --model runs/emotion/model --file tweets.csv --output answers.jsonl",
 };
 
 int verb_eval(int argc, char **argv) {

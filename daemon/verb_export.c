@@ -120,6 +120,7 @@ const struct verb_flags verb_export_flags = {
     .usage = "--from PATH --to KIND --out DIR",
     .about = "Writes one artifact and checks that it gives the same answers.",
     .flags = flags,
+    .examples = "finetuned export --from runs/emotion/checkpoints/latest --to hf --out exported --dtype bf16",
 };
 
 int verb_export(int argc, char **argv) {

@@ -179,6 +179,7 @@ const struct verb_flags verb_inspect_flags = {
     .min_words = 1,
     .max_words = 1,
     .words = "PATH",
+    .examples = "finetuned inspect --verify runs/emotion/checkpoints/latest",
 };
 
 int verb_inspect(int argc, char **argv) {

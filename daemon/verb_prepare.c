@@ -82,6 +82,8 @@ const struct verb_flags verb_prepare_flags = {
     .flags = flags,
     .words = "FILE",
     .keys = true,
+    .examples =
+        "finetuned prepare --model.base path/to/model --data.dir path/to/tweet_eval --data.task emotion --out shards",
 };
 
 int verb_prepare(int argc, char **argv) {

@@ -84,6 +84,10 @@ const struct verb_flags verb_run_flags = {
     .flags = flags,
     .words = "FILE",
     .keys = true,
+    .examples = "finetuned run --model.base path/to/model --data.dir path/to/tweet_eval --data.task emotion --out "
+                "runs/emotion\n"
+                "mpirun -np 4 finetuned run job.yaml\n"
+                "finetuned run job.yaml --train.lr 3e-5 --dry-run",
 };
 
 int verb_run(int argc, char **argv) {

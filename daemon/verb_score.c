@@ -154,6 +154,7 @@ const struct verb_flags verb_score_flags = {
     .usage = "--data.dir DIR --predictions DIR [--task TASK] [--json]",
     .about = "The official TweetEval numbers of prediction files.",
     .flags = flags,
+    .examples = "finetuned score --data.dir path/to/tweet_eval --predictions predictions",
 };
 
 int verb_score(int argc, char **argv) {

@@ -147,6 +147,7 @@ const struct verb_flags verb_tokenize_flags = {
     .flags = flags,
     .max_words = SIZE_MAX,
     .words = "TEXT",
+    .examples = "finetuned tokenize --model runs/emotion/model \"what a day @user\"",
 };
 
 int verb_tokenize(int argc, char **argv) {

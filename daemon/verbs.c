@@ -19,6 +19,9 @@ const struct verb verbs[] = {
     {VERB(doctor), "what of this host, or of a world of hosts, would hinder a job, and what to change"},
     {VERB(bench), "measures this host: gemm, step, tokenize, io"},
     {VERB(config), "every option with value, default, range and help"},
+    {VERB(help), "explains a verb or a key of the job"},
+    {VERB(man), "man pages, printed or written"},
+    {VERB(completion), "completion for bash and zsh"},
 };
 const size_t verbs_count = sizeof verbs / sizeof *verbs;
 
