@@ -247,10 +247,10 @@ static const struct flag flags[] = {
 const struct verb_flags bench_step_flags = {
     .verb = "bench step",
     .usage = "[JOB.yaml] [--json] [--steps N] [--trace FILE] [--key value …]",
-    .about = "Training steps of a job on one rank: tweets and tokens a second, the share of the processor's peak, and "
-             "where the time\ngoes, by stage and op. Nothing of the job's is written. Without model.base: random:mini; "
-             "without data.dir: made\ntexts, as long as tweets. Every key of the job file is also a flag, e.g. "
-             "--train.batch 32.",
+    .about =
+        "Training steps of a job on one rank: tweets and tokens a second, the share of the processor's peak, and where "
+        "the time goes, by stage and op. Nothing of the job's is written. Without model.base: random:mini; without "
+        "data.dir: made texts, as long as tweets. Every key of the job file is also a flag, e.g. --train.batch 32.",
     .flags = flags,
     .words = "FILE",
     .keys = true,

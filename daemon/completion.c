@@ -86,8 +86,6 @@ static void values_of_range(struct text *out, const char *range) {
 
 static void values_of_option(struct text *out, const struct option *option) {
     bool everything = option->later && strcmp(option->later, "*") == 0;
-    if (option->type == OPTION_SET)
-        text_puts(out, " %list");
     for (size_t i = option->type == OPTION_CHOICE ? (size_t)option->least : 0; option->names && option->names[i]; i++)
         if (!value_later(option->later, option->names[i]) &&
             (!everything || strcmp(option->names[i], option->fallback) == 0))
@@ -118,6 +116,8 @@ static void values_of_flag(struct text *out, const struct flag *flag) {
     else if (strcmp(flag->value, "TASK") == 0)
         for (size_t i = 0; tweet_eval_tasks[i]; i++)
             text_printf(out, " %s", tweet_eval_tasks[i]);
+    else if (strcmp(flag->value, "KIND") == 0)
+        values_of_option(out, option_find("export.to"));
     else
         text_puts(out, " %none");
 }
@@ -175,6 +175,8 @@ static void values_of_keys(struct text *out) {
     text_puts(out, "    esac\n    case \" $_finetuned_keyed \" in *\" $1 \"*) ;; *) return ;; esac\n    case $2 in\n");
     for (size_t i = 0; i < options_count; i++) {
         text_clear(&values);
+        if (options[i].type == OPTION_SET)
+            text_puts(&values, " %list");
         values_of_option(&values, &options[i]);
         text_printf(out, "    --%s) echo \"%s\" ;;\n", options[i].key,
                     values.size ? text_string(&values) + 1 : "%none");
@@ -204,9 +206,15 @@ static void completion_names(struct text *out) {
             text_puts(out, " ");
         }
     text_puts(out, "\"\n_finetuned_keyed=\"");
-    for (size_t i = 0; i < verbs_count; i++)
+    for (size_t i = 0; i < verbs_count; i++) {
         if (verbs[i].flags->keys)
             text_printf(out, "%s ", verbs[i].name);
+        for (const struct verb_flags *const *part = verbs[i].flags->parts; part && *part; part++)
+            if ((*part)->keys) {
+                verb_name(out, (*part)->verb);
+                text_puts(out, " ");
+            }
+    }
     text_puts(out, "\"\n_finetuned_keys=\"");
     for (size_t i = 0; i < options_count; i++)
         text_printf(out, "%s--%s", i ? " " : "", options[i].key);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/flags.h"
 
+#include "base/file.h"
 #include "base/job.h"
 #include "base/log.h"
 #include "base/text.h"
@@ -81,6 +82,9 @@ static enum status flags_required(const struct verb_flags *spec, size_t words) {
         if (f->required && f->kind == FLAG_STRING && !*(const char **)f->out)
             return status_set(STATUS_USAGE, "%s: %s %s is required (see finetuned %s --help)", spec->verb, f->name,
                               f->value, spec->verb);
+    if (words < spec->min_words && words == 0)
+        return status_set(STATUS_USAGE, "%s: which %s? usage: finetuned %s %s", spec->verb,
+                          spec->words ? spec->words : "argument", spec->verb, spec->usage);
     if (words < spec->min_words || words > spec->max_words)
         return status_set(STATUS_USAGE, "%s: %zu argument%s given: usage: finetuned %s %s", spec->verb, words,
                           words == 1 ? "" : "s", spec->verb, spec->usage);
@@ -129,9 +133,49 @@ static enum status flags_slip(const struct verb_flags *spec, const char *word) {
     return STATUS_OK;
 }
 
+// "train.lr=3e-5": a key that lacks its dashes.
+static bool flags_is_key(const char *word) {
+    size_t size = strcspn(word, "=");
+    for (size_t i = 0; job_key(i); i++)
+        if (strchr(job_key(i), '.') && strlen(job_key(i)) == size && strncmp(word, job_key(i), size) == 0)
+            return true;
+    return false;
+}
+
+static enum status flags_job_missing(const struct verb_flags *spec, const char *file) {
+    const char *slash = strrchr(file, '/');
+    char *folder = slash ? strndup(file, (size_t)(slash - file) + 1) : strdup(""), **names = NULL;
+    size_t n = 0;
+    if (folder && file_list(&names, &n, *folder ? folder : ".") != STATUS_OK)
+        n = 0;
+    const char *near = text_nearest(slash ? slash + 1 : file, (const char *const *)names, n);
+    enum status status = status_set(STATUS_USAGE, "%s: %s is not there%s%s%s%s", spec->verb, file,
+                                    near ? ": did you mean " : "", near && folder ? folder : "", near ? near : "",
+                                    near ? "?" : " (finetuned config --yaml prints a job file to edit)");
+    file_list_free(names, n);
+    free(folder);
+    return status;
+}
+
+// A folder or a name that is not there: what may have been meant.
+static enum status flags_job_file(const struct verb_flags *spec, const char *file) {
+    char *inside = path_join(file, "job.yaml");
+    enum status status = STATUS_OK;
+    if (inside && file_is_folder(file))
+        status = status_set(STATUS_USAGE, "%s: %s is a folder%s%s", spec->verb, file,
+                            file_exists(inside) ? ": its job file is " : ", a job file is needed",
+                            file_exists(inside) ? inside : "");
+    else if (!file_named(file))
+        status = flags_job_missing(spec, file);
+    free(inside);
+    return status;
+}
+
 static enum status flags_job_word(struct job_words *out, const struct verb_flags *spec, const char *word) {
     if (word[0] == '-' && word[1])
         return flags_unknown(spec, word);
+    if (flags_is_key(word))
+        return status_set(STATUS_USAGE, "%s: did you mean --%s? (keys of the job are flags)", spec->verb, word);
     if (out->file)
         return status_set(STATUS_USAGE, "%s: one job file, not '%s' and '%s' (see finetuned %s --help)", spec->verb,
                           out->file, word, spec->verb);
@@ -174,7 +218,7 @@ enum status flags_parse_job(struct job_words *out, const struct verb_flags *spec
         return help_verb(spec), STATUS_OK;
     for (int i = 1; i < argc; i++)
         TRY(flags_job_one(out, spec, argc, argv, &i));
-    return STATUS_OK;
+    return out->file ? flags_job_file(spec, out->file) : STATUS_OK;
 }
 
 void job_words_release(struct job_words *words) {

@@ -2,7 +2,6 @@
 // finetuned VERB …
 #include "daemon/verbs.h"
 
-#include "base/log.h"
 #include "daemon/help.h"
 
 #include <signal.h>
@@ -10,10 +9,8 @@
 int main(int argc, char **argv) {
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN); // a file-size limit is an error of that write (74), not the end of the process
-    if (argc < 2) {
-        log_error("which verb? (see finetuned --help)");
-        return 64;
-    }
+    if (argc < 2)
+        return verb_missing();
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
         return help_program(), verb_exit(STATUS_OK);
     if (strcmp(argv[1], "--version") == 0)

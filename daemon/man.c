@@ -143,6 +143,8 @@ static void verb_parts(struct text *out, const struct verb_flags *spec) {
         verb_synopsis(out, *part);
         text_puts(out, ".PP\n");
         roff_line(out, (*part)->about);
+        if ((*part)->keys)
+            text_puts(out, ".PP\nKeys of the job are options too:\n.BR finetuned\\-job (5).\n");
         verb_options(out, *part);
     }
 }

@@ -101,12 +101,8 @@ static enum status subject_checkpoint(struct model *out, const char *path, const
 }
 
 static enum status subject_unknown(const char *path) {
-    char *inside = path_join(path, "model");
-    bool run = inside && model_is(inside);
-    free(inside);
-    return status_set(STATUS_DATA,
-                      "%s is neither a model directory (config.json) nor a checkpoint (MANIFEST.json)%s%s%s", path,
-                      run ? ": did you mean " : "", run ? path : "", run ? "/model?" : "");
+    return status_set(STATUS_DATA, "%s is neither a model directory (config.json) nor a checkpoint (MANIFEST.json)%s",
+                      path, model_hint(path));
 }
 
 enum status subject_open(struct model *out, const char *path, const char *job_file) {

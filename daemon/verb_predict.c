@@ -163,13 +163,11 @@ static const struct flag flags[] = {
 
 const struct verb_flags verb_predict_flags = {
     .verb = "predict",
-    .usage = "--model DIR [--pair TEXT] [--file FILE] [--bench [--json]] [TEXT …]
-             "
+    .usage = "--model DIR [--pair TEXT] [--file FILE] [--bench [--json]] [TEXT …]\n"
              "--model DIR (--question TEXT --context TEXT | --file FILE) [--n-best N]",
     .about = "Prints {\"label\", \"score\", \"scores\", \"logits\"} for each text: arguments, --file, or lines of "
              "standard input (a blank line is a text). A text too long is cut and answered with \"truncated\": true. "
-             "Texts that wait are answered together, up to 32; an answer does not depend on what else is asked.
-             "
+             "Texts that wait are answered together, up to 32; an answer does not depend on what else is asked.\n"
              "A question answering model prints {\"answer\", \"score\", \"start\", \"end\", \"nbest\"}: bytes of the "
              "context, and the answer's probability among the 20 best.",
     .flags = flags,

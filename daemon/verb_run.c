@@ -97,6 +97,10 @@ int verb_run(int argc, char **argv) {
     enum status status = flags_parse_job(&words, &verb_run_flags, argc, argv, &helped);
     if (status == STATUS_OK && !helped && given.json && !given.dry)
         status = status_set(STATUS_USAGE, "run: --json goes with --dry-run (a run's own JSON is <out>/events.jsonl)");
+    if (status == STATUS_OK && !helped && !words.file && !words.n_options)
+        status =
+            status_set(STATUS_USAGE, "run: which job? Give a job file (finetuned config --yaml prints one to edit), or "
+                                     "--model.base, --data.dir and --data.task");
     if (status == STATUS_OK && !helped)
         status = job_read(&job, words.file, words.options, words.n_options, JOB_NEED_RUN);
     job_words_release(&words);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/verbs.h"
 
+#include "base/file.h"
 #include "base/log.h"
 #include "base/text.h"
 
@@ -35,6 +36,14 @@ const struct verb *verb_find(const char *name) {
 // Named by the design, made by later versions.
 static const char *const verbs_later[] = {"daemon", "sweep"};
 
+// A word that is no verb but a job: its verb was forgotten.
+static bool unknown_is_job(const char *name) {
+    size_t size = strlen(name);
+    bool yaml =
+        (size > 5 && strcmp(name + size - 5, ".yaml") == 0) || (size > 4 && strcmp(name + size - 4, ".yml") == 0);
+    return yaml && file_exists(name);
+}
+
 int verb_unknown(const char *name) {
     const char *names[sizeof verbs / sizeof *verbs];
     for (size_t i = 0; i < sizeof verbs_later / sizeof *verbs_later; i++)
@@ -45,6 +54,22 @@ int verb_unknown(const char *name) {
     for (size_t i = 0; i < verbs_count; i++)
         names[i] = verbs[i].name;
     const char *near = text_nearest(name, names, verbs_count);
-    log_error("unknown verb '%s'%s%s (see finetuned --help)", name, near ? ": did you mean " : "", near ? near : "");
+    if (unknown_is_job(name))
+        log_error("'%s' is no verb: did you mean: finetuned run %s", name, name);
+    else if (name[0] == '-')
+        log_error("a verb comes before flags such as %s (see finetuned --help)", name);
+    else
+        log_error("unknown verb '%s'%s%s (see finetuned --help)", name, near ? ": did you mean " : "",
+                  near ? near : "");
+    return 64;
+}
+
+int verb_missing(void) {
+    struct text names = {0};
+    for (size_t i = 0; i < verbs_count; i++)
+        text_printf(&names, "%s%s", i ? ", " : "", verbs[i].name);
+    log_error("which verb? One of %s (finetuned --help says what they do)",
+              text_string(&names) ? text_string(&names) : "");
+    text_release(&names);
     return 64;
 }

@@ -19,8 +19,9 @@ extern const size_t verbs_count;
 
 // NULL if there is none of that name.
 const struct verb *verb_find(const char *name);
-// Says that there is none, with the nearest name; 64.
+// Says that there is none, with the nearest name, or that none was given; 64.
 int verb_unknown(const char *name);
+int verb_missing(void);
 
 int verb_run(int argc, char **argv);
 int verb_prepare(int argc, char **argv);

@@ -17,6 +17,35 @@ bool model_is(const char *path) {
     return is;
 }
 
+// A name of a model on Hugging Face's hub, as owner/name; not a path to something.
+static bool hint_is_hub(const char *path) {
+    static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
+    size_t owner = strspn(path, allowed);
+    bool form = owner && path[owner] == '/' && path[0] != '.' && path[owner + 1] && path[owner + 1] != '.' &&
+                path[owner + 1 + strspn(path + owner + 1, allowed)] == '\0';
+    char *folder = form ? strndup(path, owner) : NULL;
+    bool hub = folder && !file_is_folder(folder);
+    free(folder);
+    return hub;
+}
+
+const char *model_hint(const char *path) {
+    static _Thread_local char hint[640];
+    char *inside = path_join(path, "model");
+    *hint = '\0';
+    if (hint_is_hub(path))
+        snprintf(hint, sizeof hint,
+                 "; nothing is downloaded: fetch it first (huggingface-cli download %.120s --local-dir DIR) and give "
+                 "that folder",
+                 path);
+    else if (inside && model_is(inside))
+        snprintf(hint, sizeof hint, ": did you mean %.480s/model?", path);
+    else if (!file_named(path))
+        snprintf(hint, sizeof hint, "; it is not there");
+    free(inside);
+    return hint;
+}
+
 // "<path>: <key> is <value>, must be <allowed>"
 static enum status settings_refuse(const char *path, const char *key, const json_t *value, const char *allowed) {
     char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);

@@ -42,5 +42,7 @@ enum status model_check_tokenizer(const struct model_config *config, const struc
 
 // Whether `path` is a directory with a config.json.
 bool model_is(const char *path);
+// For the message where it is none: "" or what may have been meant, from ": " or "; " on. Valid until the next call.
+const char *model_hint(const char *path);
 
 #endif
