@@ -119,7 +119,7 @@ class Job(Doctor):
                 found = self.doctor(self.job(**keys), rc=rc)
                 self.find(found, "job", "fail", words)
                 self.find(found, "libraries", "ok")  # everything else is looked at all the same
-        self.find(self.doctor(self.path("none.yaml"), rc=64), "job", "fail", "none.yaml")
+        self.assertRefused(s.run("doctor", self.path("none.yaml")), 64, "none.yaml")
 
     def test_the_first_failure_counts(self):
         found = self.doctor(self.job(model__base=self.path("none")), env={"FINETUNED_ISA": "mmx"}, rc=64)
