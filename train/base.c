@@ -23,8 +23,8 @@ enum status base_there(const char *name) {
         return STATUS_OK;
     return status_set(STATUS_DATA,
                       "model.base: %s is no model directory (config.json is not there): give a Hugging Face model "
-                      "directory, or random:tiny",
-                      name);
+                      "directory, or random:tiny%s",
+                      name, model_hint(name));
 }
 
 static enum status base_open_random(struct base *base, const struct job *job) {
