@@ -45,7 +45,7 @@ const struct option options[] = {
             .help = "threads of each rank; auto: the CPUs of the process's mask"),
 
     TEXT("model.base", model.base, NULL, .range = "a path, or random:tiny, random:mini, random:base",
-         .help = "Hugging Face directory (config.json, model.safetensors, tokenizer files), or a model made at random"),
+         .help = "Hugging Face directory (config.json, model.safetensors or pytorch_model.bin, tokenizer files), or a model made at random"),
     TEXT("model.vocab", model.vocab, "none", .flags = OPTION_NONE, .range = "none, or a path",
          .help = "folder with tokenizer files for random: models; none: a built-in vocabulary of bytes"),
     CHOICE("model.head", model.head, "classification", heads, .flags = OPTION_DEFINES_RUN,
