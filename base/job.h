@@ -31,6 +31,13 @@ enum job_export {
     JOB_EXPORTS
 };
 
+#define JOB_LIST_MAX 64
+// Values of another key, as text.
+struct job_list {
+    char **at; // (n)
+    size_t n;
+};
+
 struct job {
     char *job, *out;
     int64_t threads; // 0 = auto
@@ -87,6 +94,9 @@ struct job {
         int64_t every;
         bool samples, tensorboard;
     } log;
+    struct {
+        struct job_list tasks, seeds, rates; // of data.task, train.seed, train.lr; empty: that key's own value
+    } sweep;
 };
 
 // What a verb needs: which keys must be set for it.

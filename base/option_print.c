@@ -94,6 +94,17 @@ static bool word_print(struct text *out, const struct option *option, double val
     return false;
 }
 
+// Texts as in the YAML, numbers as they are.
+static void list_print(struct text *out, const struct option *option, const struct job_list *list) {
+    bool texts = option_find(option->each)->type == OPTION_TEXT;
+    text_puts(out, "[");
+    for (size_t i = 0; i < list->n; i++) {
+        text_puts(out, i ? ", " : "");
+        texts ? string_print(out, list->at[i]) : text_puts(out, list->at[i]);
+    }
+    text_puts(out, "]");
+}
+
 static void set_print(struct text *out, const struct option *option, const bool *at) {
     bool first = true;
     text_puts(out, "[");
@@ -153,6 +164,9 @@ void option_print(struct text *out, const struct option *option, const struct jo
     case OPTION_SET:
         set_print(out, option, at);
         break;
+    case OPTION_LIST:
+        list_print(out, option, at);
+        break;
     }
 }
 
@@ -180,6 +194,9 @@ void option_range(struct text *out, const struct option *option) {
         text_puts(out, "bytes, or with a unit, as 512MiB (KiB, MiB, GiB, TiB), up to 1TiB");
     else if (option->type == OPTION_SET)
         text_puts(out, "a list, perhaps empty, of "), names_print(out, option);
+    else if (option->type == OPTION_LIST)
+        text_printf(out, "a list, perhaps empty, of up to %d different values, each ", JOB_LIST_MAX),
+            option_range(out, option_find(option->each));
     else if (option->type == OPTION_PAIR)
         number_range_print(out, option, "a list of two numbers");
     else if (option->names)

@@ -77,46 +77,12 @@ static bool option_set_choice(const struct option *option, int *at, const char *
     return true;
 }
 
-// The items of a list, with commas between and perhaps in brackets, one at a time: a copy without blanks around it in
-// `item`. False at the end; `bad` says that it was no list.
-static bool list_next(const char **rest, char *item, size_t room, bool *bad) {
-    if (!*rest)
-        return false;
-    const char *comma = strchr(*rest, ',');
-    const char *first = *rest, *last = comma ? comma : first + strlen(first);
-    while (first < last && *first == ' ')
-        first++;
-    while (last > first && last[-1] == ' ')
-        last--;
-    *rest = comma ? comma + 1 : NULL;
-    *bad = first == last || (size_t)(last - first) >= room;
-    if (*bad)
-        return false;
-    memcpy(item, first, (size_t)(last - first));
-    item[last - first] = '\0';
-    return true;
-}
-
-// Takes the brackets off, in place; `rest` is NULL for an empty list.
-static bool list_open(char *text, const char **rest) {
-    size_t size = strlen(text);
-    bool open = size > 0 && text[0] == '[', close = size > 0 && text[size - 1] == ']';
-    if (open != close || size == 1)
-        return false;
-    if (open) {
-        text[size - 1] = '\0';
-        text++;
-    }
-    *rest = open && text[strspn(text, " ")] == '\0' ? NULL : text;
-    return true;
-}
-
 static bool option_set_pair(const struct option *option, double at[2], const char *rest) {
     char item[64];
     bool bad = false;
     double values[2];
     size_t n = 0;
-    while (list_next(&rest, item, sizeof item, &bad))
+    while (option_list_next(&rest, item, sizeof item, &bad))
         if (n == 2 || !option_set_real(option, &values[n++], item))
             return false;
     if (bad || n != 2)
@@ -131,7 +97,7 @@ static bool option_set_set(const struct option *option, bool *at, const char *re
     bool bad = false, values[JOB_EXPORTS] = {false};
     if (rest && (!*rest || strcmp(rest, "none") == 0))
         rest = NULL;
-    while (list_next(&rest, item, sizeof item, &bad)) {
+    while (option_list_next(&rest, item, sizeof item, &bad)) {
         int i = option_name(option, item);
         if (i < 0 || values[i])
             return false;
@@ -151,7 +117,7 @@ static bool option_set_weights(const struct option *option, char **at, const cha
         text_puts(&list, rest);
     } else {
         text_puts(&list, "[");
-        while (list_next(&rest, item, sizeof item, &bad) && !bad) {
+        while (option_list_next(&rest, item, sizeof item, &bad) && !bad) {
             bad = !text_to_double(item, &value) || value <= 0;
             text_puts(&list, list.size > 1 ? ", " : "");
             option_print_real(&list, value);
@@ -200,7 +166,7 @@ static bool option_set_text(const struct option *option, char **at, const char *
 static bool option_set_list(const struct option *option, void *at, const char *text) {
     const char *rest = NULL;
     char *copy = strdup(text);
-    bool good = copy && list_open(copy, &rest);
+    bool good = copy && option_list_open(copy, &rest);
     if (good && option->type == OPTION_PAIR)
         good = option_set_pair(option, at, rest);
     else if (good && option->type == OPTION_SET)
@@ -230,6 +196,7 @@ static bool option_read(const struct option *option, void *at, const char *text)
     case OPTION_PAIR:
     case OPTION_SET:
     case OPTION_WEIGHTS:
+    case OPTION_LIST: // option_list.c
         break;
     }
     return option_set_list(option, at, text);
@@ -247,6 +214,8 @@ static bool option_quotes_matter(const struct option *option, const char *text) 
         return true;
     case OPTION_WEIGHTS:
         return option_name(option, text) < 0;
+    case OPTION_LIST:
+        return option_find(option->each)->type != OPTION_TEXT;
     default:
         return false;
     }
@@ -286,13 +255,18 @@ static enum status option_refuse(const struct option *option, const char *text, 
 
 enum status option_set(const struct option *option, struct job *job, const char *text, bool quoted, const char *where) {
     bool quotes = quoted && option_quotes_matter(option, text);
-    bool clean = text_is_clean(text) || (option->type == OPTION_SET && !*text); // "--export.to=" is the empty list
+    bool empty = !*text && (option->type == OPTION_SET || option->type == OPTION_LIST); // "--export.to=": no item
+    bool clean = text_is_clean(text) || empty;
+    if (!quotes && clean && option->type == OPTION_LIST)
+        return option_list_set(option, option_at(option, job), text, where);
     if (!quotes && clean && option_read(option, option_at(option, job), text))
         return STATUS_OK;
     return option_refuse(option, text, quotes, where);
 }
 
 void option_clear(const struct option *option, struct job *job) {
+    if (option->type == OPTION_LIST)
+        option_list_clear(option_at(option, job));
     if (option->type != OPTION_TEXT && option->type != OPTION_WEIGHTS)
         return;
     char **at = option_at(option, job);

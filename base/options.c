@@ -18,6 +18,8 @@
     { .key = key_, .type = OPTION_REAL, AT(member), .fallback = fallback_, .least = least_, .most = most_, __VA_ARGS__ }
 #define BOOLEAN(key_, member, fallback_, ...)                                                                          \
     { .key = key_, .type = OPTION_BOOL, AT(member), .fallback = fallback_, __VA_ARGS__ }
+#define LIST(key_, member, each_, ...)                                                                                 \
+    { .key = key_, .type = OPTION_LIST, AT(member), .fallback = "[]", .each = each_, __VA_ARGS__ }
 #define CHOICE(key_, member, fallback_, names_, ...)                                                                   \
     { .key = key_, .type = OPTION_CHOICE, AT(member), .fallback = fallback_, .names = names_, __VA_ARGS__ }
 
@@ -167,6 +169,13 @@ const struct option options[] = {
             .help = "step events also hold the batch's example indices"),
     BOOLEAN("log.tensorboard", log.tensorboard, "true",
             .help = "TensorBoard event files in <out>/tensorboard"),
+
+    LIST("sweep.tasks", sweep.tasks, "data.task",
+         .help = "finetuned sweep: one run each, by seed and rate; of tweet_eval; empty: data.task alone"),
+    LIST("sweep.seeds", sweep.seeds, "train.seed",
+         .help = "finetuned sweep: one run each, by task and rate; empty: train.seed alone"),
+    LIST("sweep.rates", sweep.rates, "train.lr",
+         .help = "finetuned sweep: one run each, by task and seed; empty: train.lr alone"),
 };
 // clang-format on
 
@@ -190,5 +199,6 @@ bool option_is_section(const char *name) {
 }
 
 bool option_is_list(const struct option *option) {
-    return option->type == OPTION_PAIR || option->type == OPTION_SET || option->type == OPTION_WEIGHTS;
+    return option->type == OPTION_PAIR || option->type == OPTION_SET || option->type == OPTION_WEIGHTS ||
+           option->type == OPTION_LIST;
 }

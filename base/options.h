@@ -18,6 +18,7 @@ enum option_type {
     OPTION_PAIR,    // double[2]
     OPTION_SET,     // bool[]: which of `names`
     OPTION_WEIGHTS, // char *: one of `names`, or a list of positive numbers "[1.0, 2.0]"
+    OPTION_LIST,    // struct job_list: different values of the option `each`
 };
 
 enum {
@@ -44,6 +45,7 @@ struct option {
     double least, most;   // of numbers and sizes; of a choice: the first of `names` that is one
     struct option_word words[2];
     const char *const *names; // ends in NULL
+    const char *each;         // of a list: whose values it holds
     unsigned flags;
     const char *later; // words not in this version yet, with blanks between; "*": all but the default
     const char *range; // for people, where it does not follow from the above
@@ -63,6 +65,14 @@ bool option_is_list(const struct option *option);
 // Reads `text` into the job. STATUS_USAGE: "<where>: '<text>' is not allowed; allowed: <range>". `quoted`: a string in
 // YAML's eyes, so not a number and not a truth value.
 enum status option_set(const struct option *option, struct job *job, const char *text, bool quoted, const char *where);
+// A list's brackets taken off, in place; `rest` is NULL for an empty list. False if they don't match.
+bool option_list_open(char *text, const char **rest);
+// The next item, with commas between, as a copy without blanks around it in `item`. False at the end; `bad` says that
+// an item was empty or too long.
+bool option_list_next(const char **rest, char *item, size_t room, bool *bad);
+// Of OPTION_LIST. STATUS_USAGE naming the value that is not allowed.
+enum status option_list_set(const struct option *option, struct job_list *out, const char *text, const char *where);
+void option_list_clear(struct job_list *list);
 // Sets it free and to NULL, if it is memory.
 void option_clear(const struct option *option, struct job *job);
 // Adds the value as in the YAML; nothing if it is unset.

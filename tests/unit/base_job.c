@@ -333,6 +333,61 @@ static void test_files(void **state) {
     free(large);
 }
 
+static void test_lists(void **state) {
+    (void)state;
+    struct job *job;
+    assert_ok(parse(&job, "sweep:\n  tasks: [emotion, 'stance/abortion', none]\n  seeds: [1, 18446744073709551615]\n"
+                          "  rates:\n    - 3e-5\n    - 0.00010\n"));
+    assert_int_equal(job->sweep.tasks.n, 3);
+    assert_string_equal(job->sweep.tasks.at[1], "stance/abortion");
+    assert_string_equal(job->sweep.tasks.at[2], "none");
+    assert_int_equal(job->sweep.seeds.n, 2);
+    assert_string_equal(job->sweep.seeds.at[1], "18446744073709551615");
+    assert_int_equal(job->sweep.rates.n, 2);
+    assert_string_equal(job->sweep.rates.at[0], "3.0e-05");
+    assert_string_equal(job->sweep.rates.at[1], "0.0001");
+    job_free(job);
+    // one value without brackets; a flag is stronger, "none" and nothing are the empty list
+    const char *const flags[] = {"--sweep.tasks", "none", "--sweep.seeds=", "--sweep.rates", "1,2"};
+    const char *yaml = "sweep: {tasks: emotion, seeds: 7, rates: 1}\n";
+    assert_ok(parse(&job, yaml));
+    assert_true(job->sweep.tasks.n == 1 && job->sweep.seeds.n == 1 && job->sweep.rates.n == 1);
+    job_free(job);
+    assert_ok(job_parse(&job, yaml, strlen(yaml), "x.yaml", flags, 5, JOB_NEED_NOTHING));
+    assert_true(job->sweep.tasks.n == 0 && job->sweep.seeds.n == 0 && job->sweep.rates.n == 2);
+    job_free(job);
+    assert_ok(parse(&job, "sweep: {tasks: [], seeds: none}\n"));
+    assert_true(job->sweep.tasks.n == 0 && job->sweep.seeds.n == 0);
+    job_free(job);
+
+    REFUSED("sweep: {rates: [3e-5, 0.00003]}", "x.yaml:1: sweep.rates: 3.0e-05 is in the list twice");
+    REFUSED("sweep: {seeds: [1, 01, 1]}", "sweep.seeds");
+    REFUSED("sweep:\n  tasks: [a, b, a]\n", "x.yaml:2: sweep.tasks: a is in the list twice");
+    REFUSED("sweep: {rates: [1, -1]}", "sweep.rates: '-1'", "from 0");
+    REFUSED("sweep: {seeds: [1.5]}", "sweep.seeds: '1.5'", "an integer from 0");
+    REFUSED("sweep: {seeds: ['1']}", "sweep.seeds", "in quotes");
+    REFUSED("sweep: {tasks: [a, [b]]}", "sweep.tasks", "a list of plain values");
+    REFUSED("sweep: {tasks: [a, ~]}", "sweep.tasks");
+    REFUSED("sweep: {task: [a]}", "did you mean sweep.tasks?");
+    refused_flags(LIST("--sweep.rates", "[1,2"), LIST("--sweep.rates", "no list"));
+    refused_flags(LIST("--sweep.rates", "1,,2"), LIST("--sweep.rates", "empty value"));
+    refused_flags(LIST("--sweep.tasks", "a[b"), LIST("--sweep.tasks", "'a[b'"));
+    char many[400] = "";
+    for (int i = 0, at = 0; i <= JOB_LIST_MAX; i++) {
+        at += snprintf(many + at, sizeof many - (size_t)at, "%s%d", i ? "," : "", i);
+        const char *const seeds[] = {"--sweep.seeds", many};
+        if (i == JOB_LIST_MAX)
+            break;
+        assert_ok(job_read(&job, NULL, seeds, 2, JOB_NEED_NOTHING));
+        assert_int_equal(job->sweep.seeds.n, i + 1);
+        job_free(job);
+    }
+    refused_flags(LIST("--sweep.seeds", many), LIST("--sweep.seeds", "more than 64"));
+    // no part of what defines a run
+    for (size_t i = 0; job_key(i); i++)
+        assert_false(strncmp(job_key(i), "sweep.", 6) == 0 && job_key_defines_run(i));
+}
+
 // ---- what is printed reads back as the same job
 
 static uint64_t dice;
@@ -362,6 +417,21 @@ static void random_number(char *out, size_t size, const struct option *option) {
     }
 }
 
+// Up to two values, which must differ.
+static void random_list(char *out, size_t size, const struct option *option) {
+    enum option_type type = option_find(option->each)->type;
+    size_t n = sizeof texts / sizeof texts[0], first = roll(n), second = (first + 1 + roll(n - 1)) % n;
+    if (type == OPTION_TEXT && !strchr(texts[first], ',') && !strchr(texts[second], ','))
+        snprintf(out, size, roll(2) ? "%s,%s" : "[%s]", texts[first], texts[second]);
+    else if (type == OPTION_SEED)
+        snprintf(out, size, "%llu, %llu", (unsigned long long)roll(UINT64_MAX / 2),
+                 (unsigned long long)(UINT64_MAX - roll(1000)));
+    else if (type == OPTION_REAL)
+        snprintf(out, size, "[%.17g,%.17g]", (double)roll(1000) / 1001, 1 + (double)roll(777) / 777);
+    else
+        snprintf(out, size, "%s", roll(2) ? "none" : "[]");
+}
+
 static void random_value(char *out, size_t size, const struct option *option) {
     size_t names = 0;
     while (option->names && option->names[names])
@@ -374,6 +444,8 @@ static void random_value(char *out, size_t size, const struct option *option) {
         snprintf(out, size, "%lld", (long long)(roll(1 << 20) << roll(20)));
     else if (option->type == OPTION_PAIR)
         snprintf(out, size, "%.17g,%.17g", (double)roll(1000) / 1000, (double)roll(777) / 777);
+    else if (option->type == OPTION_LIST)
+        random_list(out, size, option);
     else if (option->type == OPTION_WEIGHTS && roll(2))
         snprintf(out, size, "%.17g,%.17g", (double)(1 + roll(1000)) / 7, (double)(1 + roll(777)) / 1000);
     else if (names)
@@ -537,11 +609,11 @@ static void test_defaults(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_design),   cmocka_unit_test(test_forms),     cmocka_unit_test(test_flags),
-        cmocka_unit_test(test_values),   cmocka_unit_test(test_structure), cmocka_unit_test(test_later),
-        cmocka_unit_test(test_needs),    cmocka_unit_test(test_files),     cmocka_unit_test(test_round_trip),
-        cmocka_unit_test(test_numbers),  cmocka_unit_test(test_table),     cmocka_unit_test(test_defines_run),
-        cmocka_unit_test(test_defaults),
+        cmocka_unit_test(test_design),      cmocka_unit_test(test_forms),     cmocka_unit_test(test_flags),
+        cmocka_unit_test(test_values),      cmocka_unit_test(test_structure), cmocka_unit_test(test_later),
+        cmocka_unit_test(test_needs),       cmocka_unit_test(test_files),     cmocka_unit_test(test_lists),
+        cmocka_unit_test(test_round_trip),  cmocka_unit_test(test_numbers),   cmocka_unit_test(test_table),
+        cmocka_unit_test(test_defines_run), cmocka_unit_test(test_defaults),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
