@@ -86,7 +86,7 @@ static bool stamps_same(const struct base_stamp *a, const struct base_stamp *b) 
 
 static enum status base_unchanged(const struct base *base) {
     for (size_t i = 0; i < base->files.n_parts; i++) {
-        struct base_stamp now;
+        struct base_stamp now = {0};
         const char *path = base->files.parts[i].path;
         TRY(stamp_take(&now, path));
         if (!stamps_same(&now, &base->stamps[i]))
