@@ -9,8 +9,8 @@ The container calls model_fn once and then, for each request, input_fn, predict_
 
 The answer is a list with an entry for each input: {"label", "score"}, or {"answer", "score", "start", "end"}, where start and end
 count characters of the context. "parameters" may hold "top_k": n, an entry is then a list of the n best (0: of all), and for
-questions "handle_impossible_answer": true, which lets "" with start and end 0 be an answer too. Texts are treated as in training, by what
-finetuned.json beside the model records.
+questions "handle_impossible_answer": whether "" with start and end 0 may be an answer too (by default if the model was trained so).
+Texts are treated as in training, by what finetuned.json beside the model records.
 """
 import json
 import math
@@ -38,6 +38,7 @@ class Model:
         self.tweets = settings.get("normalize", "none") == "tweet"
         self.length = min(settings.get("max_length") or tokenizer.model_max_length, tokenizer.model_max_length)
         self.stride = settings.get("doc_stride") or 128
+        self.no_answer = settings.get("no_answer", False)
 
 
 # ---- loading
@@ -127,10 +128,10 @@ def parameters_parse(parameters, questions):
     unknown = sorted(set(parameters) - set(allowed))
     if unknown:
         raise RequestError(f"unknown parameter {unknown[0]!r}; allowed: {', '.join(allowed)}")
-    top, impossible = parameters.get("top_k"), parameters.get("handle_impossible_answer", False)
+    top, impossible = parameters.get("top_k"), parameters.get("handle_impossible_answer")
     if top is not None and (isinstance(top, bool) or not isinstance(top, int) or top < 0):
         raise RequestError(f'"top_k" is {top!r}, must be a whole number, 0 for all')
-    if not isinstance(impossible, bool):
+    if impossible is not None and not isinstance(impossible, bool):
         raise RequestError(f'"handle_impossible_answer" is {impossible!r}, must be true or false')
     return {"top_k": top, "handle_impossible_answer": impossible}
 
@@ -242,7 +243,8 @@ def spans_of(model, question, context, impossible):
 def predict_fn(data, model):
     if model.answers:
         inputs, wanted = request_parse(data, ("question", "context"), True)
-        found = (spans_of(model, question, context, wanted["handle_impossible_answer"]) for question, context in inputs)
+        impossible = model.no_answer if wanted["handle_impossible_answer"] is None else wanted["handle_impossible_answer"]
+        found = (spans_of(model, question, context, impossible) for question, context in inputs)
     else:
         inputs, wanted = request_parse(data, ("text", "text_pair"), False)
         found = labels_of(model, inputs)

@@ -340,6 +340,11 @@ class Handler(s.Case):
         self.assertEqual((none["start"], none["end"]), (0, 0))
         self.assertEqual(len(answers), 7)
         self.refused(module, model, {"inputs": row, "parameters": {"handle_impossible_answer": 1}}, "true")
+        for recorded, asked, empty in ((True, None, True), (True, False, False), (False, None, False), (False, True, True)):
+            module, model = self.load("BertForQuestionAnswering", no_answer=recorded)
+            parameters = {"top_k": 0} if asked is None else {"top_k": 0, "handle_impossible_answer": asked}
+            answers, = ask(module, model, {"inputs": row, "parameters": parameters})
+            self.assertEqual("" in [a["answer"] for a in answers], empty)
         module, model = self.load()
         self.refused(module, model, {"inputs": "a", "parameters": {"handle_impossible_answer": True}}, "top_k")
 
