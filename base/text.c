@@ -132,7 +132,7 @@ unsigned utf8_encode(uint32_t code, char out[4]) {
 }
 
 size_t utf8_check(const char *bytes, size_t size) {
-    const char *at = bytes, *end = bytes + size;
+    const char *at = bytes, *end = size ? bytes + size : bytes; // an empty file is mapped to NULL
     while (at < end) {
         uint32_t code;
         uint64_t eight;

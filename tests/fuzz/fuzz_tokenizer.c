@@ -23,8 +23,8 @@ static void bpe_build(struct tokenizer *tokenizer) {
                                        "ba",
                                        "abab",
                                        "ab",
-                                       "\xc4\xa0"
-                                       "a",
+                                       ("\xc4\xa0"
+                                        "a"),
                                        "\xc4\xa0\xc4\xa0",
                                        "\xc3\x83\xc2\xa9",
                                        "<s>",
@@ -82,10 +82,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         tokenizers_build();
     size_t half = size / 2;
     bool valid = utf8_check(text, size) == size;
-    for (int i = 0; i < 16; i++) {
+    for (int i = 0; i < 32; i++) {
         struct tokenizer *tokenizer = tokenizers[i % 4];
         struct tokenizer_options options = {.special = i & 4 ? TOKENIZER_PARSE : TOKENIZER_LITERAL,
-                                            .max_length = i & 8 && size ? data[0] : 0};
+                                            .max_length = i & 8 && size ? data[0] : 0,
+                                            .normalize = i & 16 ? NORMALIZE_TWEET : NORMALIZE_NONE};
         tokenizer_set_prefix_space(tokenizer, i & 8);
         enum status status = tokenizer_encode(tokenizer, &got, text, size, NULL, 0, &options);
         must(status == STATUS_OK || status == STATUS_DATA || status == STATUS_USAGE);
