@@ -131,7 +131,7 @@ done:
 
 static enum status file_parse(struct source *out, const char *name, enum source_format format,
                               const struct source_columns *columns, char *path, const struct labels *labels, bool ids) {
-    const struct file_map *map;
+    const struct file_map *map = NULL;
     enum status status = source_init(out, name, 1);
     if (status != STATUS_OK) {
         free(path);

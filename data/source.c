@@ -175,7 +175,7 @@ enum status source_hold(struct source *source, char *path, const struct file_map
 }
 
 static enum status folder_read(struct source *source, const char *folder, enum source_split split, uint32_t n_labels) {
-    const struct file_map *text, *ids;
+    const struct file_map *text = NULL, *ids = NULL;
     if (!tweet_eval_has(folder, split))
         return tweet_eval_missing(folder, split);
     TRY(source_hold(source, tweet_eval_path(folder, split, "text"), &text));
@@ -230,7 +230,7 @@ enum status source_read(struct source *out, const struct source_spec *spec, enum
 
 // Lines of text, all unlabelled.
 static enum status lines_read(struct source *out, const char *path) {
-    const struct file_map *map;
+    const struct file_map *map = NULL;
     TRY(source_init(out, "file", 1));
     TRY(source_hold(out, strdup(path), &map));
     TRY(text_check(path, map->at, map->size));
