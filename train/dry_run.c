@@ -15,7 +15,7 @@
 struct dry_memory dry_memory(const struct trainer *t) {
     struct dry_memory m = {.weights = t->arena.size,
                            .moments = 2 * t->arena.size,
-                           .gradients = buckets_bytes(t->buckets),
+                           .gradients = t->gradients_bytes,
                            .activations = pass_bytes(t->pass),
                            .other = PROGRAM_BYTES};
     for (int split = 0; split < SPLITS; split++)

@@ -35,11 +35,22 @@ static enum status finish_evaluate(struct trainer *t, struct evaluation out[SPLI
     return STATUS_OK;
 }
 
+// Moments and gradients go before the exports, which open each artifact beside the weights to check it: what is needed
+// then is no more than training needed.
+static void finish_release(struct trainer *t) {
+    optimizer_close(t->optimizer);
+    buckets_close(t->buckets);
+    t->optimizer = NULL;
+    t->buckets = NULL;
+    t->arenas.exp_avg = t->arenas.exp_avg_sq = NULL;
+}
+
 enum status trainer_finish(struct trainer *t, bool report) {
     // The weights in memory are the last step's, also of a run that was complete before.
     if (report && t->state.best_step != t->state.step)
         TRY(finish_evaluate(t, t->last));
     TRY(comm_agree(t->comm, finish_best(t)));
+    finish_release(t);
     TRY(finish_evaluate(t, t->best));
     if (!report || !t->best[SPLIT_TEST].there)
         return STATUS_OK;

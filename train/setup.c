@@ -165,7 +165,9 @@ enum status setup_plan(struct trainer *t) {
     TRY(targets_open(t));
     TRY(weights_table(&t->table, &t->inputs.config));
     TRY(setup_frozen(t));
-    return buckets_open(&t->buckets, t->comm, &t->table, t->pool, t->max_micro);
+    TRY(buckets_open(&t->buckets, t->comm, &t->table, t->pool, t->max_micro));
+    t->gradients_bytes = buckets_bytes(t->buckets);
+    return STATUS_OK;
 }
 
 enum status setup_model(struct trainer *t) {
@@ -173,7 +175,7 @@ enum status setup_model(struct trainer *t) {
     TRY(setup_pass(t));
     log_info("memory: weights and moments %.1f MiB, gradients %.1f MiB, activations %.1f MiB at most (%u tokens); %u "
              "part%s, %u on each rank",
-             3.0 * (double)t->arena.size / 1048576, (double)buckets_bytes(t->buckets) / 1048576,
+             3.0 * (double)t->arena.size / 1048576, (double)t->gradients_bytes / 1048576,
              (double)pass_bytes(t->pass) / 1048576, t->batch_tokens, t->plan.parts, t->plan.parts == 1 ? "" : "s",
              t->parts_own);
     return setup_weights(t);

@@ -69,7 +69,8 @@ struct trainer {
     struct arena arena;              // weights; the moments are the optimizer's
     struct checkpoint_arenas arenas; // (table.floats) each
     struct pass *pass;
-    struct buckets *buckets;
+    struct buckets *buckets; // NULL, as is the optimizer, once trainer_finish has closed them
+    uint64_t gradients_bytes;
     struct optimizer *optimizer;
     uint32_t batch_tokens, batch_examples; // room in `batch` and `pass`
     uint32_t parts_own;                    // of the global batch, on each rank
