@@ -238,7 +238,8 @@ static enum status run_unevaluated(struct trainer *t) {
 
 enum status trainer_run(struct trainer *t) {
     TRY(run_unevaluated(t));
-    double begun = trainer_clock(), besides = t->times.evaluate + t->times.save;
+    double besides = t->times.evaluate + t->times.save;
+    t->begun = trainer_clock();
     while (t->end == TRAINER_RUNNING) {
         struct step_result result;
         enum status status = train_step(t, &result);
@@ -249,6 +250,6 @@ enum status trainer_run(struct trainer *t) {
             t->end = TRAINER_FINISHED;
     }
     t->trained_s = trainer_clock() - t->started;
-    t->times.steps = trainer_clock() - begun - (t->times.evaluate + t->times.save - besides);
+    t->times.steps = trainer_clock() - t->begun - (t->times.evaluate + t->times.save - besides);
     return STATUS_OK;
 }

@@ -86,10 +86,10 @@ struct trainer {
     struct evaluation best[SPLITS], last[SPLITS]; // val and test, of the best and the last step's model, from
                                                   // trainer_finish on
     struct trainer_times times;
-    double started, trained_s; // seconds, monotonic
-    struct meter meter, total; // since the last step event; of this start
-    uint64_t steps_done;       // of this start
-    double peak_flops;         // a second, all ranks' threads, of the register-only loop
+    double started, begun, trained_s; // seconds, monotonic: all is ready, the first step begins, training took
+    struct meter meter, total;        // since the last step event; of this start
+    uint64_t steps_done;              // of this start
+    double peak_flops;                // a second, all ranks' threads, of the register-only loop
     enum trainer_end end;
     char *from;                        // the checkpoint it went on from; NULL: a fresh start
     bool best_lost;                    // the best checkpoint could not be used at the start

@@ -148,7 +148,7 @@ class Time(OptionsCase):
             self.go("o", *more, rc=75)
             steps.append(s.events(self.path("o"), "stop")[-1]["step"])
             start, stop = ([e["time"] for e in s.events(self.path("o"), kind)][-1] for kind in ("start", "stop"))
-            self.assertGreaterEqual(stop - start, 0.35)
+            self.assertGreaterEqual(stop - start, 0.399)
         self.assertGreater(steps[1], steps[0] + 1)
 
     def test_ranks(self):
