@@ -93,6 +93,13 @@ class Loss(OptionsCase):
         self.assertGreater(len(set(counts)), 1)
         self.check(0, [38 / (4 * n) for n in counts], "--train.class_weights", "balanced")
 
+    def test_equal_weights_are_none(self):
+        """Loss and gradient are divided by the weights' sum, so weights that are all 2 give what no weights give."""
+        one, two = s.steps(self.go("a")), s.steps(self.go("b", "--train.class_weights", "2,2,2,2"))
+        for step, event in one.items():
+            self.assertAlmostEqual(two[step]["loss"], event["loss"], delta=1e-5)
+            self.assertAlmostEqual(two[step]["grad_norm"] / event["grad_norm"], 1, delta=1e-4)
+
     def test_off_changes_no_bit(self):
         plain = self.go("a")
         self.same(plain, self.go("b", "--train.label_smoothing", "0.0", "--train.class_weights", "none"))
