@@ -97,23 +97,37 @@ void evaluation_print(struct text *out, const struct trainer *t, const struct ev
         evaluate_print(out, &e->metrics, metric_official(t->job->data.task), &t->inputs.labels);
 }
 
-static enum status evaluation_board(struct trainer *t, enum source_split split, const struct evaluation *e) {
+#define SCORES_MAX 5
+
+// Names and values of the head's scores, the official one among them; returns how many.
+static size_t evaluation_scores(struct tensorboard_scalar out[SCORES_MAX], const struct trainer *t,
+                                const struct evaluation *e) {
     const struct metrics *m = &e->metrics;
+    size_t n = 0, i = 0;
     double official;
     const char *name = evaluation_official(t, e, &official);
-    const struct tensorboard_scalar scores[] = {{"loss", e->loss},
-                                                {"accuracy", m->accuracy},
-                                                {"macro_f1", m->macro_f1},
-                                                {"macro_recall", m->macro_recall},
-                                                {name, official}};
-    size_t n = sizeof scores / sizeof *scores;
-    struct tensorboard_scalar scalars[sizeof scores / sizeof *scores];
-    char tags[sizeof scores / sizeof *scores][64];
-    for (size_t i = 0; i + 1 < n; i++) // the official one may be one of the others
-        n -= strcmp(scores[i].tag, name) == 0;
+    out[n++] = (struct tensorboard_scalar){"loss", e->loss};
+    if (has_spans(t)) {
+        out[n++] = (struct tensorboard_scalar){"em", squad_value(e, true)};
+    } else {
+        out[n++] = (struct tensorboard_scalar){"accuracy", m->accuracy};
+        out[n++] = (struct tensorboard_scalar){"macro_f1", m->macro_f1};
+        out[n++] = (struct tensorboard_scalar){"macro_recall", m->macro_recall};
+    }
+    while (i < n && strcmp(out[i].tag, name) != 0)
+        i++;
+    if (i == n)
+        out[n++] = (struct tensorboard_scalar){name, official};
+    return n;
+}
+
+static enum status evaluation_board(struct trainer *t, enum source_split split, const struct evaluation *e) {
+    struct tensorboard_scalar scalars[SCORES_MAX];
+    char tags[SCORES_MAX][64];
+    size_t n = evaluation_scores(scalars, t, e);
     for (size_t i = 0; i < n; i++) {
-        snprintf(tags[i], sizeof tags[i], "eval/%s/%s", split_names[split], scores[i].tag);
-        scalars[i] = (struct tensorboard_scalar){tags[i], scores[i].value};
+        snprintf(tags[i], sizeof tags[i], "eval/%s/%s", split_names[split], scalars[i].tag);
+        scalars[i].tag = tags[i];
     }
     return tensorboard_write(&t->board, e->step, scalars, n);
 }

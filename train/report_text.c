@@ -179,7 +179,7 @@ static void head_speed(struct text *out, const json_t *report) {
     text_printf(out, "%lld, ", count(times, "starts"));
     number_add(out, "%.1f s", number(times, "all_starts_s"));
     text_puts(out, " |\n| speed in training | ");
-    number_add(out, "%.1f tweets/s, ", number(times, "tweets_per_s"));
+    number_add(out, "%.1f examples/s, ", number(times, "tweets_per_s"));
     number_add(out, "%.0f tokens/s", number(times, "tokens_per_s"));
     text_puts(out, " |\n");
 }
@@ -221,8 +221,10 @@ static void markdown_head(struct text *out, const json_t *report) {
     row_add(out, "base", word(report, "base"));
     text_puts(out, "| data | ");
     markdown_cell_add(out, word(report, "task"));
-    text_printf(out, ": %lld train, %lld val, %lld test; %lld texts of test stand in train too |\n", count(n, "train"),
-                count(n, "val"), count(n, "test"), count(report, "shared_texts"));
+    text_printf(out, ": %lld train, %lld val, %lld test", count(n, "train"), count(n, "val"), count(n, "test"));
+    if (count(report, "shared_texts"))
+        text_printf(out, "; %lld texts of test stand in train too", count(report, "shared_texts"));
+    text_puts(out, " |\n");
     text_printf(out, "| seed | %llu |\n", (unsigned long long)json_integer_value(json_object_get(report, "seed")));
     text_puts(out, "| world | ");
     counted_add(out, count(report, "world"), "rank");

@@ -122,7 +122,7 @@ class Report(s.Case):
         self.assertEqual(compared["test loss"], [f"{self.report['test']['loss']:.4f}", f"{self.report['last']['test']['loss']:.4f}"])
         self.assertEqual(len(tables["Evaluations on val"]), 4)
         self.assertEqual(dict(map(tuple, tables["Settings that are not the defaults"]))["train.lr"], "1.0e-06")
-        for word in (self.report["config_hash"], self.report["data_hash"], self.report["run_id"], "MiB", "tweets/s", "Open MPI", "HDF5"):
+        for word in (self.report["config_hash"], self.report["data_hash"], self.report["run_id"], "MiB", "examples/s", "Open MPI", "HDF5"):
             self.assertIn(word, self.text)
 
     def test_the_last_words_of_run(self):

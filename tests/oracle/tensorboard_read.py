@@ -25,7 +25,7 @@ def wanted_read(path):
                 for key in ("loss", "lr", "grad_norm", "tweets_per_s", "tokens_per_s", "flops_share"):
                     found.setdefault(f"train/{key}", {})[event["step"]] = event[key]
             elif event["event"] == "eval":
-                keys = {key: event[key] for key in ("loss", "accuracy", "macro_f1", "macro_recall")}
+                keys = {key: event[key] for key in ("loss", "accuracy", "macro_f1", "macro_recall", "em") if key in event}
                 keys[event["official"]["name"]] = event["official"]["value"]
                 for key, value in keys.items():
                     found.setdefault(f"eval/{event['split']}/{key}", {})[event["step"]] = value
