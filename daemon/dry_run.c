@@ -94,8 +94,8 @@ static void print_start(const struct dry_report *r) {
 
 static void print_data(const struct trainer *t) {
     const struct shard *s = t->inputs.shards;
-    printf("data         %u train, %u val, %u test texts; %.1f tokens on average, the longest has %u\n",
-           s[SPLIT_TRAIN].n, s[SPLIT_VAL].n, s[SPLIT_TEST].n,
+    printf("data         %u train, %u val, %u test %s; %.1f tokens on average, the longest has %u\n", s[SPLIT_TRAIN].n,
+           s[SPLIT_VAL].n, s[SPLIT_TEST].n, t->job->data.format == JOB_SQUAD ? "windows" : "texts",
            s[SPLIT_TRAIN].n ? (double)s[SPLIT_TRAIN].tokens / s[SPLIT_TRAIN].n : 0, s[SPLIT_TRAIN].longest);
 }
 
@@ -143,6 +143,9 @@ static void print_time(const struct dry_report *r) {
                "             (%.0f tokens/s), without saving and exporting\n",
                unit_seconds(time->train_s + time->score_s).text, unit_seconds(time->train_s).text,
                unit_seconds(time->score_s).text, time->steps, time->step_s, time->tokens_per_s);
+    double most = r->trainer->job->train.max_time;
+    if (time->steps && most > 0 && time->train_s > most)
+        printf("             train.max_time stops it before, after %s\n", unit_seconds(most).text);
 }
 
 static void report_print(const struct dry_report *r) {

@@ -84,7 +84,8 @@ struct dry_work dry_work(const struct trainer *t) {
         work.steps = 0;
     work.tokens = (uint64_t)((double)work.steps * (double)shards[SPLIT_TRAIN].tokens / (double)plan_batches(&t->plan));
     work.evaluations = work_evaluations(t, work.steps);
-    work.tokens_forward = (work.evaluations + 1) * shards[SPLIT_VAL].tokens + shards[SPLIT_TEST].tokens;
+    // In the end the last and the best model are scored on both.
+    work.tokens_forward = (work.evaluations + 2) * shards[SPLIT_VAL].tokens + 2 * shards[SPLIT_TEST].tokens;
     return work;
 }
 

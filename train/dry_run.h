@@ -27,7 +27,7 @@ enum status dry_disk(struct dry_disk *out, const struct trainer *t);
 // What is still to be done.
 struct dry_work {
     uint64_t steps, tokens;  // of training
-    uint64_t evaluations;    // of val, without the last one of the best model
+    uint64_t evaluations;    // of val, without those in the end
     uint64_t tokens_forward; // of all evaluations
 };
 struct dry_work dry_work(const struct trainer *t);

@@ -56,7 +56,7 @@ class DryRun(s.Case):
             self.assertEqual(report[key], start[event], key)
         checkpoints = s.events(self.out, "checkpoint")
         self.assertEqual(report["disk"]["checkpoint"], checkpoints[-1]["bytes"])
-        self.assertEqual(report["evaluations"], sum(e["split"] == "val" for e in s.events(self.out, "eval")))
+        self.assertEqual(report["evaluations"], len({e["step"] for e in s.events(self.out, "eval") if e["split"] == "val"}))
         model = sum(os.path.getsize(os.path.join(self.out, "model", name)) for name in os.listdir(os.path.join(self.out, "model")))
         self.assertGreaterEqual(report["disk"]["model"], model)
         self.assertLess(report["disk"]["model"], model + 100000)
@@ -70,10 +70,22 @@ class DryRun(s.Case):
 
     def test_evaluations_in_steps(self):
         job = self.job(train__epochs=3, train__eval_every=2)
-        if "not in this version yet" in s.run("run", job, "--dry-run").err:
-            s.skip("train.eval_every is not in this version yet")
         report = self.dry(job)
         self.assertEqual(report["evaluations"], 5)  # of nine steps: 2, 4, 6, 8, 9
+        self.train(job)
+        self.assertEqual([e["step"] for e in s.events(self.out, "eval") if e["split"] == "val"][:5], [2, 4, 6, 8, 9])
+
+    def test_squad(self):
+        folder = os.path.join(s.SOURCE, "examples", "squad")
+        report = self.dry("--model.base", "random:tiny", "--model.head", "question_answering", "--data.format", "squad", "--data.dir", folder,
+                          "--data.max_length", "256", "--data.doc_stride", "64", "--out", self.out, "--threads", "1")
+        self.assertEqual(report["start"], "fresh")
+        self.assertGreater(report["steps_left"], 0)
+        self.assertFalse(os.path.exists(self.out))
+
+    def test_the_time_limit(self):
+        result = s.run("run", self.job(train__epochs=1000000, train__max_time=1), "--dry-run")
+        self.assertIn("train.max_time stops it before", result.out)
 
     def test_resume_and_complete(self):
         job = self.job(train__epochs=3, train__max_steps=4)
