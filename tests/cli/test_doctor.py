@@ -158,7 +158,7 @@ class World(Doctor):
         self.find(found, "world", None, "message")
 
     def test_alone(self):
-        self.find(self.doctor("--mpi"), "world", "ok", "1 rank on 1 host")
+        self.find(self.doctor("--mpi", env=s.MPI_LEAKS), "world", "ok", "1 rank on 1 host")
 
     def test_a_job(self):
         found = self.doctor("--mpi", self.job(), ranks=2, rc=0)

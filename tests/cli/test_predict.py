@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+import threading
 
 import support as s
 
@@ -42,6 +43,9 @@ class Batches(Predict):
         """A line that stands alone is answered before the next is sent; half a line keeps nobody waiting."""
         process = subprocess.Popen(s.command(["predict", "--model", self.model]), stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=s.environment())
         self.addCleanup(process.kill)
+        patience = threading.Timer(60, process.kill)
+        patience.start()
+        self.addCleanup(patience.cancel)
         answers = []
         for text in (b"one\n", b"two\nthree\nfo", b"ur\n"):
             process.stdin.write(text)
@@ -141,6 +145,9 @@ class Tokenize(Predict):
     def test_answers_come_at_once(self):
         process = subprocess.Popen(s.command(["tokenize", "--model", self.model]), stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=s.environment())
         self.addCleanup(process.kill)
+        patience = threading.Timer(60, process.kill)
+        patience.start()
+        self.addCleanup(patience.cancel)
         for text in (b"one\n", b"two\n"):
             process.stdin.write(text)
             process.stdin.flush()

@@ -229,6 +229,10 @@ static void only_looked(void **context) {
     }
     link_is(fixture, "latest", "step-00000400");
     link_is(fixture, "best", "step-00000300");
+    assert_ok(file_link(in_dir(fixture, "best"), "step-00000999")); // leads nowhere: a start would remove it
+    assert_ok(checkpoint_look(&choice, fixture->dir.path, "never"));
+    checkpoint_choice_release(&choice);
+    link_is(fixture, "best", "step-00000999");
 }
 
 static void size(void **context) {
