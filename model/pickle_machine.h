@@ -19,6 +19,8 @@ struct machine {
 
 // "<file>: pickle, byte 17: what"; STATUS_DATA.
 enum status machine_bad(const struct machine *m, const char *what);
+// Room for `need` elements of `size` bytes in `array` (a pointer's address), doubled as it grows, new ones zeroed.
+enum status machine_grow(void *array, size_t *room, size_t need, size_t size, const struct machine *m);
 enum status machine_value(struct pickle_value **out, struct machine *m, enum pickle_kind kind);
 enum status machine_push(struct machine *m, struct pickle_value *value);
 enum status items_add(struct machine *m, struct pickle_items *items, struct pickle_value *value);
