@@ -27,27 +27,21 @@ static uint32_t *slot_find(const struct label_index *index, const char *name, si
     }
 }
 
+// Twice the slots, and room for names in half of them.
 static enum status slots_grow(struct label_index *index) {
     uint32_t room = index->slots ? 2 * (index->mask + 1) : 64;
     uint32_t *slots = calloc(room, sizeof *slots);
-    if (!slots)
+    char **names = realloc(index->labels.names, room / 2 * sizeof *names);
+    index->labels.names = names ? names : index->labels.names;
+    if (!slots || !names) {
+        free(slots);
         return status_set(STATUS_SYSTEM, "labels: no memory");
+    }
     free(index->slots);
     index->slots = slots;
     index->mask = room - 1;
     for (uint32_t id = 0; id < index->labels.n; id++)
         *slot_find(index, index->labels.names[id], strlen(index->labels.names[id])) = id + 1;
-    return STATUS_OK;
-}
-
-static enum status name_append(struct labels *labels, const char *name, size_t size) {
-    char **grown = realloc(labels->names, ((size_t)labels->n + 1) * sizeof *grown);
-    if (!grown)
-        return status_set(STATUS_SYSTEM, "labels: no memory");
-    labels->names = grown;
-    if (!(labels->names[labels->n] = strndup(name, size)))
-        return status_set(STATUS_SYSTEM, "labels: no memory");
-    labels->n++;
     return STATUS_OK;
 }
 
@@ -63,8 +57,9 @@ enum status label_index_add(struct label_index *index, const char *name, size_t 
         return STATUS_OK;
     if (index->labels.n >= LABELS_MAX)
         return status_set(STATUS_DATA, "more than %d different labels", LABELS_MAX);
-    TRY(name_append(&index->labels, name, size));
-    *slot = index->labels.n;
+    if (!(index->labels.names[index->labels.n] = strndup(name, size)))
+        return status_set(STATUS_SYSTEM, "labels: no memory");
+    *slot = ++index->labels.n;
     index->names_only = index->names_only || number(name, size, &value);
     return STATUS_OK;
 }
