@@ -39,7 +39,7 @@ enum status evaluate_split(struct trainer *t, enum source_split split, struct ev
                           .batch = &t->batch,
                           .weights = t->arenas.weights,
                           .config = &t->inputs.config,
-                          .max_tokens = t->batch_tokens,
+                          .max_tokens = t->evaluation_tokens,
                           .max_examples = t->batch_examples,
                           .comm = t->comm};
     double begun = trainer_clock();

@@ -10,6 +10,9 @@
 #include <math.h>
 
 #define EVALUATION_EXAMPLES 64 // examples that one evaluation batch has at most, if training's batch is smaller
+// Tokens of an evaluation batch, or one example of more: enough for the matrix products' full speed, and no more, since
+// training's pass has every layer's activations of its own.
+#define EVALUATION_TOKENS 512u
 
 static enum status setup_parts(struct trainer *t, uint32_t *parts) {
     const struct shard *train = &t->inputs.shards[SPLIT_TRAIN];
@@ -68,8 +71,9 @@ static enum status setup_batch(struct trainer *t, uint32_t train_tokens) {
                           "train.max_tokens: %" PRId64
                           ", but the longest example has %u tokens (data.max_length %" PRId64 ")",
                           t->job->train.max_tokens, longest, t->job->data.max_length);
-    uint32_t evaluation = smaller((uint64_t)longest * EVALUATION_EXAMPLES, (uint64_t)t->job->train.max_tokens);
-    t->batch_tokens = train_tokens > evaluation ? train_tokens : evaluation;
+    t->evaluation_tokens =
+        smaller(longest > EVALUATION_TOKENS ? longest : EVALUATION_TOKENS, (uint64_t)t->job->train.max_tokens);
+    t->batch_tokens = train_tokens > t->evaluation_tokens ? train_tokens : t->evaluation_tokens;
     t->batch_examples = t->plan.batch > EVALUATION_EXAMPLES ? t->plan.batch : EVALUATION_EXAMPLES;
     return batch_open(&t->batch, t->batch_tokens, t->batch_examples, t->parts_own);
 }

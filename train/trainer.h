@@ -73,6 +73,7 @@ struct trainer {
     uint64_t gradients_bytes;
     struct optimizer *optimizer;
     uint32_t batch_tokens, batch_examples; // room in `batch` and `pass`
+    uint32_t evaluation_tokens;            // of one evaluation batch, at most
     uint32_t parts_own;                    // of the global batch, on each rank
     uint32_t max_micro;                    // micro-batches of a step, at most
     double *part_losses;                   // (parts_own) their sums of losses
