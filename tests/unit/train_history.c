@@ -12,7 +12,7 @@ static void parse(struct history *h, size_t *whole, const char *lines) {
 #define START "{\"event\": \"start\", \"time\": 100.0, \"steps_total\": 30}\n"
 #define STEP(n, time)                                                                                                  \
     "{\"event\": \"step\", \"time\": " #time ", \"step\": " #n ", \"epoch\": 2, \"loss\": 0.5, \"tweets_per_s\": "     \
-                                                               "90}\n"
+    "90}\n"
 #define EVAL(split, n)                                                                                                 \
     "{\"event\": \"eval\", \"time\": 103, \"split\": \"" split "\", \"epoch\": 1, \"step\": " #n                       \
     ", \"loss\": 0.7, \"official\": {\"name\": \"macro_f1\", \"value\": 0.25}}\n"
