@@ -194,13 +194,14 @@ static enum status job_check_rules(const struct job_draft *draft) {
     return STATUS_OK;
 }
 
-// A folder of csv, tsv or jsonl files that lacks nothing but the format's name.
+// A folder of other files that lacks nothing but the format's name.
 static void job_format_hint(struct text *out, const char *dir) {
-    static const char *const endings[] = {"csv", "tsv", "jsonl"};
+    static const char *const endings[] = {"csv", "tsv", "jsonl", "json"};
+    static const char *const formats[] = {"csv", "tsv", "jsonl", "squad and model.head: question_answering"};
     for (size_t i = 0; dir && i < sizeof endings / sizeof *endings; i++) {
         char *path = text_format("%s/train.%s", dir, endings[i]);
         if (path && file_exists(path))
-            text_printf(out, "; or, as %s is there, give data.format: %s", path, endings[i]);
+            text_printf(out, "; or, as %s is there, give data.format: %s", path, formats[i]);
         free(path);
     }
 }

@@ -5,12 +5,10 @@
 
 #include <stdlib.h>
 
-#define DOC_STRIDE 128u // where the model records none; as data.doc_stride's default
-
 enum status asker_open(struct asker *out, const struct model *model, struct runner *runner,
-                       const struct span_options *options) {
+                       const struct span_options *options, uint32_t doc_stride) {
     size_t tokens = runner->max_tokens;
-    *out = (struct asker){.model = model, .runner = runner, .options = *options};
+    *out = (struct asker){.model = model, .runner = runner, .options = *options, .doc_stride = doc_stride};
     out->ids = calloc(tokens, sizeof *out->ids);
     out->types = calloc(tokens, sizeof *out->types);
     out->begin = calloc(tokens, sizeof *out->begin);
@@ -63,12 +61,12 @@ enum status asker_ask(struct span *out, struct asker *a, const char *question, s
     const struct model_settings *settings = &a->model->settings;
     struct window_options options = {.special = settings->special,
                                      .max_length = subject_length(a->model),
-                                     .doc_stride = settings->doc_stride ? settings->doc_stride : DOC_STRIDE,
+                                     .doc_stride = a->doc_stride,
                                      .normalize = settings->normalize};
     enum status status =
         windows_encode(&a->windows, a->model->tokenizer, question, question_size, context, context_size, &options);
     if (status != STATUS_OK)
-        return status_add(status, "(%s)", where);
+        return status_add(status, "%s", where);
     question_clear(&a->question);
     for (uint32_t first = 0; first < a->windows.n; first += ASKER_BATCH) {
         uint32_t left = a->windows.n - first;

@@ -14,6 +14,7 @@ struct asker {
     const struct model *model; // borrowed
     struct runner *runner;     // borrowed; room for ASKER_BATCH windows of the model's length
     struct span_options options;
+    uint32_t doc_stride;
     struct windows windows;
     struct question question;
     // one batch's windows
@@ -23,7 +24,7 @@ struct asker {
 };
 
 enum status asker_open(struct asker *out, const struct model *model, struct runner *runner,
-                       const struct span_options *options);
+                       const struct span_options *options, uint32_t doc_stride);
 void asker_close(struct asker *asker);
 
 // Answers one question; the answers, best first, are asker->question.spans[0 .. n). `where` is for messages.

@@ -11,7 +11,8 @@
 
 struct eval_flags {
     const char *model, *dir, *task, *file, *text, *pair, *label, *predictions, *output, *job;
-    int split, format; // split -1: not given
+    int split, format;  // split -1: not given
+    int64_t doc_stride; // 0: not given
     bool json;
 };
 

@@ -17,8 +17,15 @@ struct questions {
 };
 
 static enum status questions_check(const struct eval_flags *f) {
-    bool squad = f->format == SOURCE_SQUAD || (f->file && f->format == SOURCE_TWEET_EVAL);
-    if (!squad)
+    size_t size = f->file ? strlen(f->file) : 0;
+    bool json = size > 5 && strcasecmp(f->file + size - 5, ".json") == 0,
+         named = f->format == SOURCE_TWEET_EVAL && json;
+    if (f->file && f->format != SOURCE_SQUAD && !named)
+        return status_set(STATUS_USAGE,
+                          "eval: %s answers questions: golds to score them by stand in SQuAD's .json (--data.format "
+                          "squad where the name does not say it); predict answers .csv, .tsv and .jsonl files too",
+                          f->model);
+    if (!f->file && f->format != SOURCE_SQUAD)
         return status_set(STATUS_USAGE, "eval: %s answers questions: --data.format must be squad", f->model);
     if (f->task || f->text || f->pair || f->label)
         return status_set(STATUS_USAGE, "eval: --data.task and --data.columns are of classification data");
@@ -48,7 +55,7 @@ static enum status questions_answer(struct questions *q, const struct model *mod
                                     .max_length = subject_length(model),
                                     .truncation = true,
                                     .spans = true,
-                                    .doc_stride = model->settings.doc_stride ? model->settings.doc_stride : 128,
+                                    .doc_stride = subject_stride(model, q->f->doc_stride),
                                     .normalize = model->settings.normalize};
     struct span_options options = span_options(model->settings.no_answer);
     struct evaluator e = {.pass = runner->pass,

@@ -10,9 +10,9 @@
 
 struct predict_flags {
     const char *model, *file, *pair, *question, *context, *text_column, *pair_column, *job;
-    int format;     // enum source_format; tweet_eval: by the file's ending
-    int no_answer;  // 0: as the model records, 1: yes, 2: no
-    int64_t n_best; // 0: not given
+    int format;                 // enum source_format; tweet_eval: by the file's ending
+    int no_answer;              // 0: as the model records, 1: yes, 2: no
+    int64_t n_best, doc_stride; // 0: not given
     bool no_truncation, bench, json;
 };
 

@@ -135,6 +135,12 @@ uint32_t subject_length(const struct model *model) {
     return model->settings.max_length && model->settings.max_length < usable ? model->settings.max_length : usable;
 }
 
+uint32_t subject_stride(const struct model *model, int64_t given) {
+    if (given > 0)
+        return given < UINT32_MAX ? (uint32_t)given : UINT32_MAX;
+    return model->settings.doc_stride ? model->settings.doc_stride : SETTINGS_STRIDE;
+}
+
 enum status runner_open(struct runner *out, const struct model *model, uint32_t max_length, uint32_t max_examples) {
     enum isa isa;
     *out = (struct runner){.max_tokens = max_length * max_examples, .max_examples = max_examples};

@@ -27,4 +27,7 @@ void runner_close(struct runner *runner);
 // The length that texts are cut to: the recorded one, else the usable one.
 uint32_t subject_length(const struct model *model);
 
+// Context tokens that neighbouring windows share: `given`, else (0) the recorded number, else the usual one.
+uint32_t subject_stride(const struct model *model, int64_t given);
+
 #endif

@@ -11,8 +11,9 @@
 
 // "; DIR holds test.csv: add --data.format csv", where that is what was meant.
 static const char *eval_format_hint(const char *dir, char *hint, size_t room) {
-    for (enum source_format format = SOURCE_CSV; format <= SOURCE_JSONL; format++) {
-        static const char *const names[] = {[SOURCE_CSV] = "csv", [SOURCE_TSV] = "tsv", [SOURCE_JSONL] = "jsonl"};
+    for (enum source_format format = SOURCE_CSV; format <= SOURCE_SQUAD; format++) {
+        static const char *const names[] = {
+            [SOURCE_CSV] = "csv", [SOURCE_TSV] = "tsv", [SOURCE_JSONL] = "jsonl", [SOURCE_SQUAD] = "squad"};
         struct source_spec spec = {.format = format, .dir = dir};
         if (source_has(&spec, SPLIT_TEST) || source_has(&spec, SPLIT_VAL) || source_has(&spec, SPLIT_TRAIN)) {
             snprintf(hint, room, "; %.200s holds %s files: add --data.format %s", dir, names[format], names[format]);
@@ -68,11 +69,9 @@ static enum status eval_run(const struct eval_flags *f) {
         status = eval_questions(f, &model, &runner);
         goto done;
     }
-    if (f->format == SOURCE_SQUAD) {
-        status = status_set(STATUS_USAGE,
-                            "eval: --data.format squad needs a question answering model; %s is a "
-                            "classifier",
-                            f->model);
+    if (f->format == SOURCE_SQUAD || f->doc_stride) {
+        status = status_set(STATUS_USAGE, "eval: %s needs a question answering model; %s is a classifier",
+                            f->format == SOURCE_SQUAD ? "--data.format squad" : "--data.doc_stride", f->model);
         goto done;
     }
     TRY_GOTO(eval_data_open(&data, f, &model, runner.pool), done);
@@ -107,9 +106,12 @@ static const struct flag flags[] = {
      NULL, false},
     {"--data.columns.label", FLAG_STRING, &given.label, "NAME",
      "the label: a name, or an id where there is a mapping.txt (default label, which may lack)", NULL, false},
+    {"--data.doc_stride", FLAG_COUNT, &given.doc_stride, "N",
+     "squad: context tokens that neighbouring windows share (default: as the model was trained)", NULL, false},
     {"--split", FLAG_CHOICE, &given.split, "SPLIT", "train, val or test (default test)", splits, false},
     {"--file", FLAG_STRING, &given.file, "FILE",
-     "one file instead of --data.dir: .csv, .tsv, .jsonl, else lines of text; labels are the model's names or ids",
+     "one file instead of --data.dir: .csv, .tsv, .jsonl, SQuAD's .json, else lines of text; labels are the model's "
+     "names or ids",
      NULL, false},
     {"--predictions", FLAG_STRING, &given.predictions, "FILE",
      "writes the predicted ids, one a line (stance: a folder, <target>.txt each); squad: {id: answer}", NULL, false},
@@ -126,11 +128,13 @@ const struct verb_flags verb_eval_flags = {
     .verb = "eval",
     .usage = "--model DIR (--data.dir DIR [--data.task TASK] [--split SPLIT] | --file FILE) [--data.format FORMAT] "
              "[--output FILE] [--json]",
-    .about = "Scores a model on a split or a file by TweetEval's rules, and writes its answers. Texts without a label "
+    .about = "Scores a model on a split or a file by TweetEval's rules (questions: SQuAD's), and writes its answers. "
+             "Texts without a label "
              "are answered, but not scored.",
     .flags = flags,
     .examples = "finetuned eval --model runs/emotion/model --data.dir path/to/tweet_eval --data.task emotion\n"
-                "finetuned eval --model runs/emotion/model --file tweets.csv --output answers.jsonl",
+                "finetuned eval --model runs/emotion/model --file tweets.csv --output answers.jsonl\n"
+                "finetuned eval --model runs/squad/model --data.format squad --data.dir examples/squad --split val",
 };
 
 int verb_eval(int argc, char **argv) {

@@ -82,9 +82,13 @@ static enum status inspect_model(const char *path, bool json) {
     if (status == STATUS_OK && config.has_head_architecture)
         status = model_open(&model, path); // a fine-tuned model is only whole with tokenizer and head
     if (status == STATUS_OK && !json) {
-        printf("model: %s, %u layers, %u wide, %u heads, %u feed-forward, vocabulary %u, %u positions, %u labels",
+        printf("model: %s, %u layers, %u wide, %u heads, %u feed-forward, vocabulary %u, %u positions, ",
                config.kind == MODEL_ROBERTA ? "roberta" : "bert", config.layers, config.hidden, config.heads,
-               config.ffn, config.vocab, config.max_positions, config.labels);
+               config.ffn, config.vocab, config.max_positions);
+        if (config.head == HEAD_QUESTION_ANSWERING)
+            printf("question answering");
+        else
+            printf("%u labels", config.labels);
         for (uint32_t i = 0; i < config.label_names.n; i++)
             printf("%s%s", i ? ", " : ": ", config.label_names.names[i]);
         puts("");

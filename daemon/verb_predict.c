@@ -62,7 +62,9 @@ static enum status predict_file(struct predictor *p, const struct predict_flags 
     struct source_spec spec = {.format = (enum source_format)f->format,
                                .columns = {.text = f->text_column ? f->text_column : "text", .pair = f->pair_column}};
     enum status status = source_read_file(&source, &spec, f->file, NULL);
-    if (status == STATUS_OK)
+    if (status == STATUS_OK && source.n && source.rows[0].id)
+        status = status_set(STATUS_USAGE, "predict: %s holds questions, but %s is a classifier", f->file, f->model);
+    else if (status == STATUS_OK)
         status = predict_rest(p, predict_rows(p, &source));
     source_close(&source);
     return status;
@@ -70,7 +72,7 @@ static enum status predict_file(struct predictor *p, const struct predict_flags 
 
 // A file with columns, by its format or its name.
 static bool predict_is_table(const struct predict_flags *f) {
-    static const char *const endings[] = {".csv", ".tsv", ".jsonl"};
+    static const char *const endings[] = {".csv", ".tsv", ".jsonl", ".json"};
     size_t size = f->file ? strlen(f->file) : 0;
     bool table = f->file && f->format != SOURCE_TWEET_EVAL;
     for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
@@ -106,9 +108,9 @@ static enum status predict_check_texts(const struct predict_flags *f) {
 }
 
 static enum status predict_texts(struct predictor *p, const struct predict_flags *f, char **words, size_t n_words) {
-    if (f->question || f->context || f->n_best || f->no_answer)
+    if (f->question || f->context || f->n_best || f->no_answer || f->doc_stride)
         return status_set(STATUS_USAGE,
-                          "predict: --question, --context, --n-best and --no-answer are of question "
+                          "predict: --question, --context, --n-best, --no-answer and --data.doc_stride are of question "
                           "answering models; %s is a classifier",
                           f->model);
     TRY(predict_check_texts(f));
@@ -123,8 +125,10 @@ static enum status predict_run(const struct predict_flags *f, char **words, size
     enum status status = predictor_open(&p, f->model, f->job, f->no_truncation);
     bool questions = p.model.config.head == HEAD_QUESTION_ANSWERING;
     if (status == STATUS_OK && questions && n_words)
-        status = status_set(STATUS_USAGE, "predict: the model answers questions: texts are given by --question and "
-                                          "--context, or --file");
+        status = status_set(STATUS_USAGE,
+                            "predict: %s answers questions: give --question TEXT and --context TEXT, or "
+                            "--file FILE",
+                            f->model);
     else if (status == STATUS_OK && questions)
         status = predict_questions(&p, f);
     else if (status == STATUS_OK)
@@ -138,7 +142,8 @@ static const char *const formats[] = {"tweet_eval", "csv", "tsv", "jsonl", "squa
 static const char *const answers[] = {"model", "yes", "no", NULL};
 static const struct flag flags[] = {
     {"--model", FLAG_STRING, &given.model, "DIR", "model directory or checkpoint", NULL, true},
-    {"--file", FLAG_STRING, &given.file, "FILE", ".csv, .tsv, .jsonl, else lines of text", NULL, false},
+    {"--file", FLAG_STRING, &given.file, "FILE", ".csv, .tsv, .jsonl; questions: SQuAD's .json too; else lines of text",
+     NULL, false},
     {"--pair", FLAG_STRING, &given.pair, "TEXT", "second text of every argument or line", NULL, false},
     {"--question", FLAG_STRING, &given.question, "TEXT", "question answering: the question", NULL, false},
     {"--context", FLAG_STRING, &given.context, "TEXT", "question answering: where the answer stands; of any length",
@@ -146,12 +151,15 @@ static const struct flag flags[] = {
     {"--n-best", FLAG_COUNT, &given.n_best, "N", "question answering: answers of the list (default 5)", NULL, false},
     {"--no-answer", FLAG_CHOICE, &given.no_answer, "WORD",
      "question answering: whether there may be none: model (as it was trained, the default), yes, no", answers, false},
+    {"--data.doc_stride", FLAG_COUNT, &given.doc_stride, "N",
+     "question answering: context tokens that neighbouring windows share (default: as the model was trained)", NULL,
+     false},
     {"--data.format", FLAG_CHOICE, &given.format, "FORMAT",
      "csv, tsv, jsonl or squad, where the file's name does not say it", formats, false},
-    {"--data.columns.text", FLAG_STRING, &given.text_column, "NAME", "csv, tsv, jsonl: the text (default text)", NULL,
-     false},
+    {"--data.columns.text", FLAG_STRING, &given.text_column, "NAME",
+     "csv, tsv, jsonl: the text (default text), or the question (default question)", NULL, false},
     {"--data.columns.pair", FLAG_STRING, &given.pair_column, "NAME",
-     "the second text of a pair (default: there is none)", NULL, false},
+     "the second text of a pair (default: there is none), or the context (default context)", NULL, false},
     {"--no-truncation", FLAG_SWITCH, &given.no_truncation, NULL,
      "refuse a text that is too long (65) instead of cutting it", NULL, false},
     {"--bench", FLAG_SWITCH, &given.bench, NULL,
@@ -164,7 +172,7 @@ static const struct flag flags[] = {
 const struct verb_flags verb_predict_flags = {
     .verb = "predict",
     .usage = "--model DIR [--pair TEXT] [--file FILE] [--bench [--json]] [TEXT …]\n"
-             "--model DIR (--question TEXT --context TEXT | --file FILE) [--n-best N]",
+             "--model DIR (--question TEXT --context TEXT | --file FILE) [--n-best N] [--bench [--json]]",
     .about = "Prints {\"label\", \"score\", \"scores\", \"logits\"} for each text: arguments, --file, or lines of "
              "standard input (a blank line is a text). A text too long is cut and answered with \"truncated\": true. "
              "Texts that wait are answered together, up to 32; an answer does not depend on what else is asked.\n"
@@ -175,7 +183,8 @@ const struct verb_flags verb_predict_flags = {
     .words = "TEXT",
     .examples = "finetuned predict --model runs/emotion/model \"what a lovely morning\"\n"
                 "finetuned predict --model runs/emotion/model --file tweets.csv > answers.jsonl\n"
-                "finetuned predict --model runs/emotion/model --bench",
+                "finetuned predict --model runs/emotion/model --bench\n"
+                "finetuned predict --model runs/squad/model --question \"Who came?\" --context \"Ada came by train.\"",
 };
 
 int verb_predict(int argc, char **argv) {

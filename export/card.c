@@ -50,7 +50,14 @@ static void card_head(struct text *out, const struct export_model *model) {
 
 // How texts become tokens, as in training.
 static void card_texts(struct text *out, const struct export_model *model, uint32_t length) {
-    text_printf(out, "\nTexts are cut to %u tokens, special ones included.", length);
+    if (card_answers(model))
+        text_printf(out,
+                    "\nA question and its context are read in windows of at most %u tokens, special ones included; "
+                    "neighbours share %u of the context's.%s",
+                    length, model->settings.doc_stride ? model->settings.doc_stride : SETTINGS_STRIDE,
+                    model->settings.no_answer ? " It may answer that the context holds no answer." : "");
+    else
+        text_printf(out, "\nTexts are cut to %u tokens, special ones included.", length);
     if (model->settings.special == TOKENIZER_LITERAL)
         text_puts(out, " Special tokens in a text are ordinary text (`split_special_tokens=True`).");
     if (model->settings.normalize == NORMALIZE_TWEET)
@@ -58,6 +65,26 @@ static void card_texts(struct text *out, const struct export_model *model, uint3
             out,
             " Before that, words between blanks that start with `@` become `@user`, those with `http` become `http`.");
     text_puts(out, "\n");
+}
+
+// The best span of the first window's context, 30 tokens at most, or none.
+static void card_use_answers(struct text *out, const struct export_model *model, uint32_t length) {
+    text_printf(out,
+                "question, context = \"a question\", \"a context\"\n"
+                "inputs = tokenizer(question, context, truncation=\"only_second\", max_length=%u, "
+                "return_offsets_mapping=True, return_tensors=\"pt\")\n"
+                "own = [i for i, sequence in enumerate(inputs.sequence_ids()) if sequence == 1]\n"
+                "offsets = inputs.pop(\"offset_mapping\")[0].tolist()\n"
+                "with torch.no_grad():\n    outputs = model(**inputs)\n"
+                "starts, ends = outputs.start_logits[0].tolist(), outputs.end_logits[0].tolist()\n"
+                "spans = [(starts[i] + ends[j], offsets[i][0], offsets[j][1]) for i in own for j in own if i <= j < i "
+                "+ 30]\n",
+                length);
+    if (model->settings.no_answer)
+        text_puts(out, "spans.append((starts[0] + ends[0], 0, 0))  # no answer\n");
+    text_puts(out, "score, first, last = max(spans, key=lambda span: span[0])\nprint(context[first:last])\n```\n\n"
+                   "A context longer than a window needs several: `finetuned predict` and the handler of the SageMaker "
+                   "archive make them.\n");
 }
 
 static void card_use(struct text *out, const struct export_model *model, uint32_t length) {
@@ -69,12 +96,7 @@ static void card_use(struct text *out, const struct export_model *model, uint32_
                 "AutoTokenizer.from_pretrained(folder%s)\nmodel = AutoModelFor%s.from_pretrained(folder).eval()\n",
                 kind, literal, kind);
     if (card_answers(model))
-        text_printf(out,
-                    "inputs = tokenizer(\"a question\", \"a context\", truncation=\"only_second\", max_length=%u, "
-                    "return_tensors=\"pt\")\nwith torch.no_grad():\n    outputs = model(**inputs)\nfirst, last = "
-                    "outputs.start_logits.argmax(), outputs.end_logits.argmax()\n"
-                    "print(tokenizer.decode(inputs[\"input_ids\"][0, first:last + 1]))\n```\n",
-                    length);
+        card_use_answers(out, model, length);
     else
         text_printf(out,
                     "inputs = tokenizer([\"a text\"], truncation=True, max_length=%u, padding=True, "

@@ -10,13 +10,15 @@
 #include "data/tokenizer.h"
 #include "model/config.h"
 
+#define SETTINGS_STRIDE 128u // doc_stride where none is recorded; as data.doc_stride's default
+
 // finetuned.json: the defaults wherever the model is used.
 struct model_settings {
     uint32_t max_length; // 0: not recorded, the usable length
     enum tokenizer_special special;
     enum tokenizer_normalize normalize;
     bool no_answer;      // question answering: the model was trained to say that there is none
-    uint32_t doc_stride; // question answering: tokens that neighbouring windows share; 0: not recorded, 128
+    uint32_t doc_stride; // question answering: tokens that neighbouring windows share; 0: not recorded
 };
 
 struct model {

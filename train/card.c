@@ -35,10 +35,14 @@ void card_of_run(struct text *out, const struct trainer *t) {
     card_split(out, t, SPLIT_VAL);
     text_puts(out, "\n## Data\n\n");
     markdown_cell_add(out, t->job->data.task);
-    text_printf(out, ": %u examples to train on, %u of val, %u of test; hash %s.\n", shards[SPLIT_TRAIN].n,
-                shards[SPLIT_VAL].n, shards[SPLIT_TEST].n, t->state.data_hash);
+    bool spans = shards[SPLIT_TRAIN].spans;
+    text_printf(out, ": %u %s to train on, %u of val, %u of test; hash %s.\n", shards[SPLIT_TRAIN].n,
+                spans ? "windows" : "examples", shards[SPLIT_VAL].n, shards[SPLIT_TEST].n, t->state.data_hash);
+    if (spans)
+        text_printf(out, "They are windows of %u, %u and %u questions.\n", shards[SPLIT_TRAIN].questions,
+                    shards[SPLIT_VAL].questions, shards[SPLIT_TEST].questions);
     if (t->inputs.shared_texts)
-        text_printf(out, "%u texts of test stand in train too.\n", t->inputs.shared_texts);
+        text_printf(out, "%u %s of test stand in train too.\n", t->inputs.shared_texts, spans ? "questions" : "texts");
     card_settings(out, &t->state);
     free(metric);
 }

@@ -282,14 +282,26 @@ static void inputs_labels_tell(const struct labels *labels) {
     text_release(&names);
 }
 
-// What train's labels and texts are like; classes only.
-static enum status inputs_warn(struct inputs *inputs) {
+// What train's labels and texts are like.
+static enum status inputs_warn(struct inputs *inputs, bool spans) {
     const struct source *train = &inputs->sources[SPLIT_TRAIN], *test = &inputs->sources[SPLIT_TEST];
     TRY(inputs_overlap(&inputs->shared_texts, train, test));
-    inputs_uneven(&inputs->labels, train);
+    if (!spans)
+        inputs_uneven(&inputs->labels, train);
     if (inputs->shared_texts)
-        log_warn("data: %u of %zu test texts stand in train too", inputs->shared_texts, test->n);
+        log_warn("data: %u of %zu test %s in train too", inputs->shared_texts, test->n,
+                 spans ? "questions stand with their contexts" : "texts stand");
     return STATUS_OK;
+}
+
+// A job whose contexts all fit may have a doc_stride that no window has room for; its model can't be asked about longer
+// ones then.
+static void inputs_stride(const struct job *job, const struct tokenizer *tokenizer) {
+    uint32_t special = tokenizer_info(tokenizer).kind == TOKENIZER_BPE ? 4 : 3;
+    if (job->data.max_length <= special + job->data.doc_stride)
+        log_warn("data: data.doc_stride %lld leaves no room in windows of data.max_length %lld: longer contexts will "
+                 "be refused by the model; raise data.max_length or lower data.doc_stride (384 and 128 are usual)",
+                 (long long)job->data.doc_stride, (long long)job->data.max_length);
 }
 
 // Whether "no answer" is one of the answers: as some question of train or val has none.
@@ -307,10 +319,11 @@ static enum status inputs_data(struct inputs *inputs, const struct job *job, con
     memcpy(inputs->base_hash, inputs->base->hash, sizeof inputs->base_hash);
     if (!inputs_spans(job) && spec->format != SOURCE_TWEET_EVAL)
         inputs_labels_tell(&inputs->labels);
-    if (!inputs_spans(job))
-        TRY(inputs_warn(inputs));
+    TRY(inputs_warn(inputs, inputs_spans(job)));
     for (int split = 0; split < SPLITS; split++)
         TRY(inputs_shard(inputs, job, (enum source_split)split, &inputs->sources[split], pool));
+    if (inputs_spans(job))
+        inputs_stride(job, inputs->tokenizer);
     return STATUS_OK;
 }
 

@@ -100,20 +100,40 @@ bool report_is_count(const char *key) {
     return strcmp(key, "examples") == 0 || strcmp(key, "questions") == 0;
 }
 
+// Question answering: an example is a window.
+static bool split_is_questions(const json_t *split) {
+    return json_is_number(json_object_get(split, "questions"));
+}
+
 // Every number of the split, whichever its head has: "loss 0.4312, accuracy 0.8911, 1421 examples".
 static void split_line(struct text *out, const json_t *split) {
     const char *key, *comma = "";
+    bool questions = split_is_questions(split);
     json_t *value;
     json_object_foreach((json_t *)(uintptr_t)split, key, value) {
         if (!json_is_number(value))
             continue;
         if (report_is_count(key))
-            text_printf(out, "%s%lld %s", comma, (long long)json_integer_value(value), key);
+            text_printf(out, "%s%lld %s", comma, (long long)json_integer_value(value),
+                        questions && strcmp(key, "examples") == 0 ? "windows" : key);
         else
             text_printf(out, "%s%s %.4f", comma, key, json_number_value(value));
         comma = ", ";
     }
     text_puts(out, "\n");
+}
+
+// Questions with an answer and without one, where the data has both kinds.
+static void split_questions(struct text *out, const json_t *split) {
+    static const char *const keys[] = {"has_answer", "no_answer"}, *const names[] = {"with an answer", "without"};
+    if (!json_is_object(json_object_get(split, keys[0])))
+        return;
+    text_puts(out, "\n| questions | em | f1 | number |\n| --- | ---: | ---: | ---: |\n");
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        const json_t *sum = json_object_get(split, keys[i]);
+        text_printf(out, "| %s | %.4f | %.4f | %lld |\n", names[i], number(sum, "em"), number(sum, "f1"),
+                    count(sum, "questions"));
+    }
 }
 
 void report_scores(struct text *out, const json_t *split) {
@@ -139,6 +159,7 @@ void report_split_markdown(struct text *out, const char *marks, const char *name
     number_add(out, "%.4f", number(official, "value"));
     text_puts(out, "\n\n");
     split_line(out, split);
+    split_questions(out, split);
     if (!json_is_array(classes))
         return;
     split_classes(out, classes);
@@ -212,6 +233,7 @@ static void head_provenance(struct text *out, const json_t *report) {
 
 static void markdown_head(struct text *out, const json_t *report) {
     const json_t *n = json_object_get(report, "examples");
+    bool questions = split_is_questions(json_object_get(report, "val"));
     text_puts(out, "# ");
     markdown_cell_add(out, word(report, "job"));
     text_puts(out, ": ");
@@ -221,9 +243,11 @@ static void markdown_head(struct text *out, const json_t *report) {
     row_add(out, "base", word(report, "base"));
     text_puts(out, "| data | ");
     markdown_cell_add(out, word(report, "task"));
-    text_printf(out, ": %lld train, %lld val, %lld test", count(n, "train"), count(n, "val"), count(n, "test"));
+    text_printf(out, ": %lld train, %lld val, %lld test%s", count(n, "train"), count(n, "val"), count(n, "test"),
+                questions ? " windows" : "");
     if (count(report, "shared_texts"))
-        text_printf(out, "; %lld texts of test stand in train too", count(report, "shared_texts"));
+        text_printf(out, "; %lld %s of test stand in train too", count(report, "shared_texts"),
+                    questions ? "questions" : "texts");
     text_puts(out, " |\n");
     text_printf(out, "| seed | %llu |\n", (unsigned long long)json_integer_value(json_object_get(report, "seed")));
     text_puts(out, "| world | ");
