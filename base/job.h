@@ -102,6 +102,8 @@ struct job {
 // What a verb needs: which keys must be set for it.
 enum job_need { JOB_NEED_RUN, JOB_NEED_PREPARE, JOB_NEED_NOTHING };
 
+#define JOB_FILE_MAX ((size_t)1 << 20) // bytes of a job file
+
 // Defaults, then `file` (NULL: none), then flags: `--key value` and `--key=value` pairs, lists with commas.
 // Every mistake is STATUS_USAGE: key, value, allowed range, and the file's line or the flag; unknown keys with the
 // nearest known name. Given twice in the file a key is refused; given twice as a flag the last one holds. Values that

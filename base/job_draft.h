@@ -20,6 +20,4 @@ enum status job_draft_unknown(const char *file, const char *line, const char *ke
 // All of a YAML document's keys (base/job_yaml.c).
 enum status job_draft_yaml(struct job_draft *draft, const char *bytes, size_t size);
 
-#define JOB_FILE_MAX ((size_t)1 << 20) // bytes
-
 #endif

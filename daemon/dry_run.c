@@ -241,8 +241,7 @@ static void report_json(const struct dry_report *r) {
 
 // ---- all of it
 
-// Where memory may not suffice, nothing is trained even for a moment: the kernel would end us.
-static enum status report_time(struct dry_report *r, struct trainer *t) {
+enum status dry_report_time(struct dry_report *r, struct trainer *t) {
     uint32_t skip = !r->work.steps || !report_fits(r);
     TRY(comm_flags(t->comm, &skip));
     return skip ? STATUS_OK : dry_time(&r->time, t, &r->work);
@@ -254,7 +253,7 @@ static enum status run_phases(struct trainer *t, const struct job *job, struct b
     enum status status;
     TRY(trainer_look(t, job, base, comm));
     TRY_GOTO(comm_agree(comm, dry_report_open(&report, t)), done);
-    TRY_GOTO(report_time(&report, t), done);
+    TRY_GOTO(dry_report_time(&report, t), done);
     if (comm->rank == 0)
         (json ? report_json : report_print)(&report);
     if (!report_fits(&report))

@@ -30,6 +30,9 @@ struct dry_report {
 // Sizes alone, of a trainer that trainer_look opened.
 enum status dry_report_open(struct dry_report *out, const struct trainer *trainer);
 void dry_report_close(struct dry_report *report);
+// Trains a few steps in memory and forgets them; where memory may not suffice, nothing is trained even for a moment:
+// the kernel would end us. Collective.
+enum status dry_report_time(struct dry_report *report, struct trainer *trainer);
 // Bytes that all ranks of this host take.
 uint64_t dry_report_memory(const struct dry_report *report);
 // STATUS_IO if some file system has too little room, naming it.

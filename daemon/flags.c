@@ -235,3 +235,8 @@ int verb_exit(enum status status) {
     }
     return status_exit_code(status);
 }
+
+int verb_refused(enum status status) {
+    const char *rank = getenv("OMPI_COMM_WORLD_RANK");
+    return rank && strcmp(rank, "0") != 0 ? status_exit_code(status) : verb_exit(status);
+}

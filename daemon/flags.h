@@ -55,5 +55,8 @@ void job_words_release(struct job_words *words);
 
 // Logs the error and gives its exit code.
 int verb_exit(enum status status);
+// The same before there is a world, of a verb that a launcher may have started several times: one rank's complaint is
+// enough.
+int verb_refused(enum status status);
 
 #endif

@@ -76,16 +76,16 @@ enum status run_export(struct trainer *t, uint32_t make) {
     return status;
 }
 
-static bool run_has(const struct trainer *t, const char *name) {
-    char *path = path_join(t->job->out, name);
+static bool run_has(const struct job *job, const char *name) {
+    char *path = path_join(job->out, name);
     bool has = path && file_exists(path);
     free(path);
     return has;
 }
 
-static bool run_has_artifact(const struct trainer *t, const struct exporter *exporter) {
-    char *folder = path_join(t->job->out, "artifacts");
-    char *path = folder ? export_path(exporter, folder, t->job->job) : NULL;
+static bool run_has_artifact(const struct job *job, const struct exporter *exporter) {
+    char *folder = path_join(job->out, "artifacts");
+    char *path = folder ? export_path(exporter, folder, job->job) : NULL;
     bool has = path && file_exists(path);
     free(path);
     free(folder);
@@ -116,13 +116,21 @@ static uint32_t run_look(const struct trainer *t) {
     char *folder = path_join(t->job->out, "model");
     bool all = !t->complete || !folder, other = !all && run_other_dtype(t, folder);
     uint32_t make = 0;
-    make |= all || !run_has(t, "report.json") || !run_has(t, "report.md") ? RUN_MAKES_REPORT : 0;
+    make |= all || !run_has(t->job, "report.json") || !run_has(t->job, "report.md") ? RUN_MAKES_REPORT : 0;
     make |= all || other || !run_has_model(folder) ? RUN_MAKES_MODEL : 0;
     for (unsigned i = 0; exporters[i].kind; i++)
-        if (t->job->export.to[exporters[i].job] && (all || other || !run_has_artifact(t, &exporters[i])))
+        if (t->job->export.to[exporters[i].job] && (all || other || !run_has_artifact(t->job, &exporters[i])))
             make |= RUN_MAKES_KIND << i;
     free(folder);
     return make;
+}
+
+bool run_outputs(const struct job *job) {
+    bool has = run_has(job, "report.json") && run_has(job, "report.md") && run_has(job, "model/config.json") &&
+               run_has(job, "model/model.safetensors");
+    for (unsigned i = 0; exporters[i].kind; i++)
+        has = has && (!job->export.to[exporters[i].job] || run_has_artifact(job, &exporters[i]));
+    return has;
 }
 
 enum status run_missing(uint32_t *make, struct trainer *t) {

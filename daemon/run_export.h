@@ -11,6 +11,9 @@ enum { RUN_MAKES_REPORT = 1, RUN_MAKES_MODEL = 2, RUN_MAKES_KIND = 4 };
 // Everything; of a run that was complete before, only what is missing. Collective: rank 0 looks, all get its answer.
 enum status run_missing(uint32_t *make, struct trainer *trainer);
 
+// Whether the files of a run that is complete are all there, not looked into: reports, model, artifacts.
+bool run_outputs(const struct job *job);
+
 // Makes the model directory and the artifacts of the set from the weights in memory. Rank 0 works.
 enum status run_export(struct trainer *trainer, uint32_t make);
 

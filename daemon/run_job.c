@@ -4,9 +4,11 @@
 #include "daemon/run_export.h"
 #include "train/report.h"
 
-static enum status run_phases(struct trainer *t, const struct job *job, struct base *base, struct comm *comm) {
+static enum status run_phases(struct trainer *t, const struct job *job, struct base *base, struct comm *comm,
+                              double spent) {
     uint32_t make;
     TRY(trainer_open(t, job, base, comm));
+    t->spent = spent;
     TRY(trainer_run(t));
     TRY(run_missing(&make, t));
     if (!make)
@@ -18,17 +20,20 @@ static enum status run_phases(struct trainer *t, const struct job *job, struct b
     return comm_agree(comm, trainer_end_event(t));
 }
 
-enum status run_job(struct run_result *out, const struct job *job, struct base *base, struct comm *comm) {
+enum status run_job(struct run_result *out, const struct job *job, struct base *base, struct comm *comm, double spent) {
     struct trainer *trainer = calloc(1, sizeof *trainer);
     *out = (struct run_result){0};
     if (!trainer)
         return status_set(STATUS_SYSTEM, "run: no memory");
-    enum status status = run_phases(trainer, job, base, comm);
+    enum status status = run_phases(trainer, job, base, comm, spent);
     if (status != STATUS_OK && comm->rank == 0)
         log_error("%s", status_message());
     if (status != STATUS_OK)
         trainer_fail(trainer, status);
-    *out = (struct run_result){.resumed = trainer->from != NULL, .diverged = trainer->diverged};
+    *out = (struct run_result){.resumed = trainer->from != NULL,
+                               .diverged = trainer->diverged,
+                               .step = trainer->state.step,
+                               .seconds = trainer->begun > 0 ? trainer_clock() - trainer->begun : 0};
     trainer_close(trainer);
     free(trainer);
     return status;

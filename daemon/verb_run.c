@@ -38,7 +38,7 @@ static enum status run_world(const struct job *job, struct comm *comm, const str
     if (status != STATUS_OK && comm->rank == 0)
         log_error("%s", status_message());
     if (status == STATUS_OK)
-        status = f->dry ? dry_run(job, &base, comm, f->json) : run_job(&result, job, &base, comm);
+        status = f->dry ? dry_run(job, &base, comm, f->json) : run_job(&result, job, &base, comm, 0);
     if (status == STATUS_OK && !f->dry && comm->rank == 0)
         run_results(job);
     base_close(&base);
@@ -51,15 +51,11 @@ static enum status run_start(const struct job *job, const struct run_flags *f) {
     if (status != STATUS_OK)
         return verb_exit(status), status;
     log_setup((enum log_level)job->log.level, comm->rank, comm->world);
+    if (job->sweep.tasks.n || job->sweep.seeds.n || job->sweep.rates.n)
+        log_info("sweep.*: for finetuned sweep; run takes data.task, train.seed and train.lr");
     status = run_world(job, comm, f);
     comm_close(comm);
     return status;
-}
-
-// The job file is read before there is a world; one rank's complaint is enough.
-static int run_refused(enum status status) {
-    const char *rank = getenv("OMPI_COMM_WORLD_RANK");
-    return rank && strcmp(rank, "0") != 0 ? status_exit_code(status) : verb_exit(status);
 }
 
 static struct run_flags given;
@@ -105,7 +101,7 @@ int verb_run(int argc, char **argv) {
         status = job_read(&job, words.file, words.options, words.n_options, JOB_NEED_RUN);
     job_words_release(&words);
     if (status != STATUS_OK || helped)
-        return helped ? 0 : run_refused(status);
+        return helped ? 0 : verb_refused(status);
     status = run_start(job, &given);
     job_free(job);
     return status == STATUS_OK ? verb_exit(status) : status_exit_code(status);

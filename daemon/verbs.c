@@ -9,6 +9,7 @@
 
 const struct verb verbs[] = {
     {VERB(run), "train one job to its end, evaluate, checkpoint, export; what mpirun and sbatch start"},
+    {VERB(sweep), "a run for each task, rate and seed in one start; a table with mean, spread and paired differences"},
     {VERB(prepare), "text to token shards (also done by run)"},
     {VERB(eval), "score a model directory or checkpoint on a split"},
     {VERB(score), "the official TweetEval numbers of prediction files"},
@@ -34,7 +35,7 @@ const struct verb *verb_find(const char *name) {
 }
 
 // Named by the design, made by later versions.
-static const char *const verbs_later[] = {"daemon", "sweep"};
+static const char *const verbs_later[] = {"daemon"};
 
 // A word that is no verb but a job: its verb was forgotten.
 static bool unknown_is_job(const char *name) {

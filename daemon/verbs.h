@@ -24,6 +24,7 @@ int verb_unknown(const char *name);
 int verb_missing(void);
 
 int verb_run(int argc, char **argv);
+int verb_sweep(int argc, char **argv);
 int verb_prepare(int argc, char **argv);
 int verb_eval(int argc, char **argv);
 int verb_score(int argc, char **argv);
@@ -39,7 +40,7 @@ int verb_help(int argc, char **argv);
 int verb_man(int argc, char **argv);
 int verb_completion(int argc, char **argv);
 
-extern const struct verb_flags verb_run_flags, verb_prepare_flags, verb_eval_flags, verb_score_flags,
+extern const struct verb_flags verb_run_flags, verb_sweep_flags, verb_prepare_flags, verb_eval_flags, verb_score_flags,
     verb_predict_flags, verb_tokenize_flags, verb_export_flags, verb_report_flags, verb_inspect_flags,
     verb_doctor_flags, verb_bench_flags, verb_config_flags, verb_help_flags, verb_man_flags, verb_completion_flags;
 

@@ -37,6 +37,8 @@ static void history_start(struct history *h, const json_t *event) {
     double time = number(event, "time");
     h->start = time == time ? time : 0;
     take_count(&h->steps_total, event, "steps_total");
+    take_word(h->data_hash, sizeof h->data_hash, json_object_get(event, "data"), "hash");
+    take_word(h->base_hash, sizeof h->base_hash, event, "base_hash");
 }
 
 static void history_resume(struct history *h, const json_t *event) {

@@ -25,9 +25,10 @@ struct history {
     double began, at; // time of the first and of the last event
     double active;    // seconds between each start and its last event, added up
     uint64_t step, epoch, steps_total;
-    double loss, tweets_per_s; // of the last step event; NaN: none
-    char ended[64];            // "end", "stop: signal", … or "no stop event"
-    uint64_t end_step;         // of the last `end` event; 0: none
+    double loss, tweets_per_s;         // of the last step event; NaN: none
+    char ended[64];                    // "end", "stop: signal", … or "no stop event"
+    uint64_t end_step;                 // of the last `end` event; 0: none
+    char data_hash[33], base_hash[33]; // of the last `start` event
     struct history_evaluation *evaluations;
     size_t n, room;
     // internal

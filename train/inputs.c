@@ -273,6 +273,25 @@ static enum status inputs_data_hash(char out[33], const struct source sources[SP
     return STATUS_OK;
 }
 
+enum status inputs_survey(struct inputs_facts *out, const struct job *job) {
+    struct source_spec spec = inputs_spec(job);
+    struct source sources[SPLITS] = {0};
+    struct labels labels = {0};
+    enum status status;
+    *out = (struct inputs_facts){0};
+    TRY(inputs_kind(job));
+    TRY(inputs_squad_there(&spec));
+    TRY_GOTO(source_labels(&labels, &spec), done);
+    TRY_GOTO(inputs_sources(sources, &spec, &labels), done);
+    TRY_GOTO(inputs_data_hash(out->hash, sources, &labels), done);
+    out->train = sources[SPLIT_TRAIN].n;
+done:
+    for (int split = 0; split < SPLITS; split++)
+        source_close(&sources[split]);
+    labels_release(&labels);
+    return status;
+}
+
 // The labels in the order of their ids; TweetEval's are known.
 static void inputs_labels_tell(const struct labels *labels) {
     struct text names = {0};

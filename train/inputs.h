@@ -41,6 +41,13 @@ enum status inputs_look(const struct job *job);
 // Stands among a checkpoint's configuration keys of a question answering run: "true" or "false".
 #define INPUTS_NO_ANSWER_KEY "data (no answer)"
 
+// The job's data, read and checked in full as inputs_open does, but not tokenised.
+struct inputs_facts {
+    char hash[33];
+    size_t train; // texts, of squad questions, to train on
+};
+enum status inputs_survey(struct inputs_facts *out, const struct job *job);
+
 // What a model of this job records in its finetuned.json.
 struct model_settings inputs_settings(const struct job *job);
 

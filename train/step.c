@@ -22,7 +22,7 @@ static unsigned head_layer(const struct trainer *t) {
 
 static bool step_time_over(const struct trainer *t) {
     double limit = t->job->train.max_time;
-    return limit > 0 && t->comm->rank == 0 && trainer_clock() - t->begun >= limit;
+    return limit > 0 && t->comm->rank == 0 && t->spent + trainer_clock() - t->begun >= limit;
 }
 
 // Loss and stops: what all ranks must know before the update. The norm is of the same bits on every rank already.

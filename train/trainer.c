@@ -126,6 +126,7 @@ static enum status start_event(struct trainer *t) {
     text_printf(&t->events.line, ", \"data\": {\"hash\": \"%s\", \"train\": %u, \"val\": %u, \"test\": %u}",
                 in->data_hash, in->shards[SPLIT_TRAIN].n, in->shards[SPLIT_VAL].n, in->shards[SPLIT_TEST].n);
     event_string(&t->events, "base", t->job->model.base);
+    event_string(&t->events, "base_hash", in->base_hash);
     event_integer(&t->events, "parameters", (int64_t)t->table.count);
     event_integer(&t->events, "parts", t->plan.parts);
     event_integer(&t->events, "steps_total", (int64_t)t->state.steps_total);

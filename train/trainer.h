@@ -88,6 +88,7 @@ struct trainer {
                                                   // trainer_finish on
     struct trainer_times times;
     double started, begun, trained_s; // seconds, monotonic: all is ready, the first step begins, training took
+    double spent;                     // seconds that train.max_time counts beside this run's own
     struct meter meter, total;        // since the last step event; of this start
     uint64_t steps_done;              // of this start
     double peak_flops;                // a second, all ranks' threads, of the register-only loop

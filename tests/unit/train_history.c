@@ -9,7 +9,9 @@ static void parse(struct history *h, size_t *whole, const char *lines) {
     assert_ok(history_parse(h, whole, lines, strlen(lines)));
 }
 
-#define START "{\"event\": \"start\", \"time\": 100.0, \"steps_total\": 30}\n"
+#define START                                                                                                          \
+    "{\"event\": \"start\", \"time\": 100.0, \"steps_total\": 30, \"data\": {\"hash\": \"da7a\"}, \"base_hash\": "     \
+    "\"ba5e\"}\n"
 #define STEP(n, time)                                                                                                  \
     "{\"event\": \"step\", \"time\": " #time ", \"step\": " #n ", \"epoch\": 2, \"loss\": 0.5, \"tweets_per_s\": "     \
     "90}\n"
@@ -25,6 +27,8 @@ static void test_course(void **state) {
     assert_int_equal(whole, strlen(START STEP(5, 101) EVAL("val", 10) STEP(11, 104) EVAL("test", 7)));
     assert_true(h.any);
     assert_int_equal(h.starts, 1);
+    assert_string_equal(h.data_hash, "da7a");
+    assert_string_equal(h.base_hash, "ba5e");
     assert_int_equal(h.step, 11); // not 7: that is the best model's
     assert_int_equal(h.epoch, 2);
     assert_int_equal(h.steps_total, 30);
@@ -50,6 +54,7 @@ static void test_resume(void **state) {
                                                     13, 503) "{\"event\": \"stop\", \"time\": 504, \"step\": 13, "
                                                              "\"reason\": \"signal\"}\n");
     assert_int_equal(h.starts, 2);
+    assert_string_equal(h.base_hash, ""); // of the last start, which has none
     assert_int_equal(h.n, 1);
     assert_int_equal(h.evaluations[0].step, 10);
     assert_int_equal(h.step, 13);

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is there of a sweep already. A cell is taken for done or diverged without being opened where its events say so
+// and job, data and base are those of now; what is not plain is left to the run itself, which looks at the checkpoint.
+#include "daemon/sweep.h"
+
+#include "base/file.h"
+#include "checkpoints/steps.h"
+#include "daemon/run_export.h"
+#include "train/history.h"
+#include "train/report_text.h"
+
+#include <math.h>
+
+// ---- scores
+
+static double official(const json_t *report, const char *part, const char *split) {
+    const json_t *value = part ? report_at(report, part, split, "official", "value", NULL)
+                               : report_at(report, split, "official", "value", NULL);
+    return json_is_number(value) ? json_number_value(value) : (double)NAN;
+}
+
+static uint64_t count(const json_t *report, const char *key) {
+    json_int_t value = json_integer_value(json_object_get(report, key));
+    return value > 0 ? (uint64_t)value : 0;
+}
+
+enum status sweep_cell_read(struct sweep_cell *cell) {
+    json_t *report;
+    TRY(report_read(&report, cell->job->out));
+    const char *metric = json_string_value(report_at(report, "val", "official", "name", NULL));
+    snprintf(cell->metric, sizeof cell->metric, "%s", metric ? metric : "");
+    cell->scores[SWEEP_VAL] = official(report, NULL, "val");
+    cell->scores[SWEEP_TEST] = official(report, NULL, "test");
+    cell->scores[SWEEP_LAST_VAL] = official(report, "last", "val");
+    cell->scores[SWEEP_LAST_TEST] = official(report, "last", "test");
+    cell->step = count(report, "steps");
+    cell->best_step = count(report, "best_step");
+    json_decref(report);
+    if (!metric || isnan(cell->scores[SWEEP_VAL]) || isnan(cell->scores[SWEEP_LAST_VAL]))
+        return status_set(STATUS_DATA, "%s/report.json lacks val's scores: remove it and start the sweep again",
+                          cell->job->out);
+    return STATUS_OK;
+}
+
+// ---- the same job
+
+// Keys that don't define a run but say whether it is at its end, and what it makes.
+static bool key_completes(const char *key) {
+    static const char *const keys[] = {"job", "train.epochs", "train.max_steps", "export.to", "export.dtype"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (strcmp(keys[i], key) == 0)
+            return true;
+    return false;
+}
+
+// "auto" and the number that it comes to are the same run: that is for the run to say.
+static bool key_resolves(const char *key) {
+    return strcmp(key, "train.parts") == 0 || strcmp(key, "train.precision") == 0;
+}
+
+static enum status cell_refuse(const struct sweep_cell *cell, const char *key, const char *then, const char *now) {
+    return status_set(STATUS_DATA, "%s: %s was %s, but this sweep says %s: restore it, or choose another out",
+                      cell->job->out, key, then, now);
+}
+
+// Compares the job that the folder was made with. `settled`: nothing differs. STATUS_DATA for what a run would refuse.
+static enum status cell_compare(bool *settled, const struct sweep_cell *cell, const struct job *then) {
+    enum status status = STATUS_OK;
+    for (size_t i = 0; job_key(i) && status == STATUS_OK; i++) {
+        const char *key = job_key(i);
+        if (!job_key_defines_run(i) && !key_completes(key))
+            continue;
+        char *a = job_value(then, key), *b = job_value(cell->job, key);
+        bool same = a && b && strcmp(a, b) == 0;
+        *settled = *settled && same;
+        if (!same && job_key_defines_run(i) && !key_resolves(key))
+            status = cell_refuse(cell, key, a ? a : "", b ? b : "");
+        free(a);
+        free(b);
+    }
+    return status;
+}
+
+// The same by content. Not recorded: not settled.
+static enum status cell_compare_hash(bool *settled, const struct sweep_cell *cell, const char *what, const char *then,
+                                     const char *now) {
+    if (*then && strcmp(then, now) != 0)
+        return cell_refuse(cell, what, then, now);
+    *settled = *settled && *then;
+    return STATUS_OK;
+}
+
+static enum status cell_same(bool *settled, const struct sweep *s, const struct sweep_cell *cell,
+                             const struct history *history) {
+    struct job *then = NULL;
+    char *path = path_join(cell->job->out, "job.yaml");
+    if (!path)
+        return status_set(STATUS_SYSTEM, "sweep: no memory");
+    *settled = file_exists(path) && job_read(&then, path, NULL, 0, JOB_NEED_NOTHING) == STATUS_OK;
+    free(path);
+    if (!*settled)
+        return STATUS_OK;
+    enum status status = cell_compare(settled, cell, then);
+    job_free(then);
+    TRY(status);
+    TRY(cell_compare_hash(settled, cell, "the data's hash", history->data_hash, s->facts[cell->task].hash));
+    return cell_compare_hash(settled, cell, "model.base's hash", history->base_hash, s->base_hash);
+}
+
+// A folder without checkpoints may become any run's.
+static enum status cell_begun(bool *begun, const struct sweep_cell *cell) {
+    struct steps steps;
+    TRY(steps_list(&steps, cell->job->checkpoints.dir));
+    *begun = steps.n > 0;
+    steps_release(&steps);
+    return STATUS_OK;
+}
+
+static enum status cell_look(struct sweep_cell *cell, const struct sweep *s, const struct history *history) {
+    bool settled = false, begun, diverged = strcmp(history->ended, "stop: nonfinite") == 0;
+    TRY(cell_begun(&begun, cell));
+    cell->step = begun ? history->step : 0;
+    enum status status = cell_same(&settled, s, cell, history);
+    if (!begun && status == STATUS_DATA)
+        return STATUS_OK;
+    TRY(status);
+    if (settled && diverged) {
+        cell->state = SWEEP_DIVERGED;
+        cell->step = history->step;
+    }
+    if (settled && strcmp(history->ended, "end") == 0 && run_outputs(cell->job) && sweep_cell_read(cell) == STATUS_OK)
+        cell->state = SWEEP_DONE;
+    return STATUS_OK;
+}
+
+// ---- all of it
+
+static enum status look_tasks(struct sweep *s) {
+    for (size_t task = 0; task < s->tasks.n; task++)
+        TRY(inputs_survey(&s->facts[task], sweep_cell(s, task, 0, 0)->job));
+    return STATUS_OK;
+}
+
+static enum status look_cells(struct sweep *s) {
+    for (size_t i = 0; i < s->n; i++) {
+        struct history history = {0};
+        enum status status = history_read(&history, s->cells[i].job->out);
+        if (status == STATUS_OK && history.any)
+            status = cell_look(&s->cells[i], s, &history);
+        history_release(&history);
+        TRY(status);
+    }
+    return STATUS_OK;
+}
+
+static enum status look_here(struct sweep *s, struct base *base) {
+    TRY(look_tasks(s));
+    TRY(base_hash(base));
+    memcpy(s->base_hash, base->hash, sizeof s->base_hash);
+    return look_cells(s);
+}
+
+enum status sweep_look(struct sweep *s, struct base *base, struct comm *comm) {
+    uint8_t *states = calloc(s->n, 1);
+    enum status status = states ? STATUS_OK : status_set(STATUS_SYSTEM, "sweep: no memory");
+    if (status == STATUS_OK && comm->rank == 0)
+        status = look_here(s, base);
+    status = comm_agree(comm, status);
+    for (size_t i = 0; i < s->n && status == STATUS_OK; i++)
+        states[i] = (uint8_t)s->cells[i].state;
+    if (status == STATUS_OK)
+        status = comm_broadcast(comm, states, s->n, 0);
+    for (size_t i = 0; i < s->n && status == STATUS_OK; i++)
+        s->cells[i].state = (enum sweep_state)states[i];
+    free(states);
+    return status;
+}
