@@ -122,7 +122,8 @@ enum status eval_data_open(struct eval_data *out, const struct eval_flags *f, co
     TRY(data_read(out, f, model));
     if (out->labelled == 0 && !f->predictions && !f->output)
         return status_set(STATUS_DATA,
-                          "eval: %s: no text has a label, so there is nothing to score; --output FILE writes the "
+                          "eval: %s: no text has a label, so there is nothing to score; --data.columns.label NAME says "
+                          "in which column labels stand (csv, tsv, jsonl; default label), --output FILE writes the "
                           "answers, --predictions FILE their ids",
                           out->name);
     return data_shard(out, model, pool);

@@ -7,7 +7,6 @@
 #include <signal.h>
 
 int main(int argc, char **argv) {
-    signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN); // a file-size limit is an error of that write (74), not the end of the process
     if (argc < 2)
         return verb_missing();

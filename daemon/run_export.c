@@ -32,6 +32,7 @@ static enum status run_export_event(struct trainer *t, const char *kind, const s
 static enum status run_export_directory(struct trainer *t, const struct export_model *model) {
     struct export_result result = {0};
     char *folder = path_join(t->job->out, "model");
+    log_info("export: the best model, of step %llu, to %s/model", (unsigned long long)t->weights_step, t->job->out);
     enum status status =
         folder ? export_hf_directory(&result, model, folder, t->pool) : status_set(STATUS_SYSTEM, "export: no memory");
     if (status == STATUS_OK)
@@ -46,6 +47,7 @@ static enum status run_export_kind(struct trainer *t, const struct export_model 
                                    const struct exporter *exporter) {
     struct export_result result = {0};
     char *folder = path_join(t->job->out, "artifacts");
+    log_info("export: %s to %s/artifacts", exporter->kind, t->job->out);
     enum status status =
         folder ? export_run(&result, exporter, model, folder, t->pool) : status_set(STATUS_SYSTEM, "export: no memory");
     if (status == STATUS_OK)

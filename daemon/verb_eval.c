@@ -31,6 +31,11 @@ static enum status eval_check(const struct eval_flags *f) {
         return status_set(STATUS_USAGE, "eval: give --data.dir or --file, not both");
     if (f->file && f->split >= 0)
         return status_set(STATUS_USAGE, "eval: --split is of --data.dir; --file is all of one file");
+    if (f->dir && f->split < 0 && f->format != SOURCE_TWEET_EVAL) {
+        struct source_spec spec = {.format = (enum source_format)f->format, .dir = f->dir, .task = f->task};
+        if (!source_has(&spec, SPLIT_TEST) && source_has(&spec, SPLIT_VAL))
+            return status_set(STATUS_USAGE, "eval: %s has no test split: add --split val (or train)", f->dir);
+    }
     if (f->dir && !f->task && f->format == SOURCE_TWEET_EVAL)
         return status_set(STATUS_USAGE, "eval: --data.task TASK is required with data in TweetEval's layout%s",
                           eval_format_hint(f->dir, hint, sizeof hint));

@@ -2,6 +2,8 @@
 // finetuned run JOB.yaml: the whole of a job, from text to artifacts.
 #include "daemon/verbs.h"
 
+#include <signal.h>
+
 #include "daemon/dry_run.h"
 #include "daemon/flags.h"
 #include "daemon/run_job.h"
@@ -87,6 +89,7 @@ const struct verb_flags verb_run_flags = {
 };
 
 int verb_run(int argc, char **argv) {
+    signal(SIGPIPE, SIG_IGN); // a closed standard output must not end a run
     struct job *job = NULL;
     struct job_words words;
     bool helped;

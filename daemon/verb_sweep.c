@@ -2,6 +2,8 @@
 // finetuned sweep JOB.yaml: the loop over the cells, and the table.
 #include "daemon/verbs.h"
 
+#include <signal.h>
+
 #include "base/file.h"
 #include "base/log.h"
 #include "checkpoints/owner.h"
@@ -208,6 +210,7 @@ const struct verb_flags verb_sweep_flags = {
 };
 
 int verb_sweep(int argc, char **argv) {
+    signal(SIGPIPE, SIG_IGN); // a closed standard output must not end a run
     struct sweep sweep;
     struct job_words words;
     bool helped;
