@@ -114,6 +114,23 @@ static void prefix_test(void **state) {
     tokenizer_close(tokenizer);
 }
 
+// A word that was met without the rule of the first space must not keep its range where the rule holds.
+static void prefix_warm_test(void **state) {
+    (void)state;
+    struct tokenizer *tokenizer = test_bpe((const char *const[]){"\u0120 a", NULL});
+    struct encoding got = {0};
+    const struct tokenizer_options options = {.special = TOKENIZER_LITERAL};
+    for (int i = 0; i < 4; i++) {
+        tokenizer_set_prefix_space(tokenizer, i % 2);
+        assert_ok(tokenizer_encode(tokenizer, &got, " a a", 4, NULL, 0, &options));
+        assert_int_equal(got.n, 4);
+        assert_int_equal(got.begin[1], i % 2 ? 0 : 1);
+        assert_int_equal(got.begin[2], 3);
+    }
+    encoding_release(&got);
+    tokenizer_close(tokenizer);
+}
+
 // The rule itself, in the simplest way: the lowest rank anywhere, leftmost, until there is none.
 static void merges_plain(const struct tokenizer *tokenizer, const char *const *merges, int32_t *ids, uint32_t *n) {
     for (;;) {
@@ -207,9 +224,9 @@ static void cache_test(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(words_test),   cmocka_unit_test(bytes_test),  cmocka_unit_test(order_test),
-        cmocka_unit_test(trim_test),    cmocka_unit_test(prefix_test), cmocka_unit_test(long_test),
-        cmocka_unit_test(million_test), cmocka_unit_test(cache_test),
+        cmocka_unit_test(words_test), cmocka_unit_test(bytes_test),   cmocka_unit_test(order_test),
+        cmocka_unit_test(trim_test),  cmocka_unit_test(prefix_test),  cmocka_unit_test(prefix_warm_test),
+        cmocka_unit_test(long_test),  cmocka_unit_test(million_test), cmocka_unit_test(cache_test),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
