@@ -20,7 +20,7 @@ static char *split_path(const struct source_spec *spec, enum source_split split)
 
 bool columns_has(const struct source_spec *spec, enum source_split split) {
     char *path = split_path(spec, split);
-    bool has = path && file_exists(path);
+    bool has = path && file_named(path); // a link that leads nowhere is refused when it is read
     free(path);
     return has;
 }

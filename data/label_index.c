@@ -45,10 +45,19 @@ static enum status slots_grow(struct label_index *index) {
     return STATUS_OK;
 }
 
+// Tables, logs and terminals show names as they are.
+static bool holds_control(const char *name, size_t size) {
+    for (size_t i = 0; i < size; i++)
+        if ((unsigned char)name[i] < 0x20 || name[i] == 0x7f)
+            return true;
+    return false;
+}
+
 enum status label_index_add(struct label_index *index, const char *name, size_t size) {
     int64_t value;
-    if (size == 0 || size > LABELS_NAME_MAX || memchr(name, '\0', size))
-        return status_set(STATUS_DATA, "no label's name: it is empty, longer than %d bytes or holds a NUL",
+    if (size == 0 || size > LABELS_NAME_MAX || holds_control(name, size))
+        return status_set(STATUS_DATA,
+                          "no label's name: it is empty, longer than %d bytes or holds a control character",
                           LABELS_NAME_MAX);
     if (index->labels.n >= index->mask / 2 || !index->slots)
         TRY(slots_grow(index));

@@ -14,6 +14,7 @@ static const char *const column_keys[COLUMNS] = {"data.columns.text", "data.colu
 static enum status column_missing(const struct records *records, size_t line, int column, const char *const *names,
                                   size_t n) {
     struct text out = {0};
+    char show[ROW_SHOW];
     const char *near = text_nearest(records->names[column], names, n);
     text_puts(&out, records->path);
     if (line)
@@ -21,7 +22,7 @@ static enum status column_missing(const struct records *records, size_t line, in
     text_printf(&out, ": there is no %s \"%.80s\" (%s); there %s", line ? "key" : "column", records->names[column],
                 column_keys[column], n == 1 ? "is" : "are");
     for (size_t i = 0; i < n && i < 20; i++)
-        text_printf(&out, " \"%.40s\"", names[i]);
+        text_printf(&out, " %s", row_show(show, names[i], strlen(names[i])));
     if (n == 1 && !line && strpbrk(names[0], ";\t|"))
         text_puts(&out, "; csv is separated by commas, tsv by tabs");
     else if (near)
@@ -164,12 +165,23 @@ static enum status jsonl_record(struct records *records, struct record *out, boo
 
 // ---- both
 
+// A text that is its own label would be learned by heart.
+static enum status names_differ(const struct records *records) {
+    for (int a = 0; a < COLUMNS; a++)
+        for (int b = a + 1; b < COLUMNS; b++)
+            if (records->names[a] && records->names[b] && strcmp(records->names[a], records->names[b]) == 0)
+                return status_set(STATUS_USAGE, "%s and %s both name the column \"%.80s\"", column_keys[a],
+                                  column_keys[b], records->names[a]);
+    return STATUS_OK;
+}
+
 enum status records_open(struct records *out, enum source_format format, const struct source_columns *columns,
                          const char *path, const char *bytes, size_t size) {
     *out = (struct records){.format = format,
                             .path = path,
                             .names = {columns->text ? columns->text : "text", columns->pair, columns->label},
                             .must = {true, true, columns->label_must}};
+    TRY(names_differ(out));
     TRY(source_check_utf8(path, bytes, size));
     if (format != SOURCE_JSONL)
         return header_read(out, bytes, size);

@@ -267,7 +267,7 @@ char *squad_path(const char *dir, enum source_split split) {
 
 bool squad_has(const char *dir, enum source_split split) {
     char *path = squad_path(dir, split);
-    bool has = path && file_exists(path);
+    bool has = path && file_named(path); // a link that leads nowhere is refused when it is read
     free(path);
     return has;
 }

@@ -147,7 +147,7 @@ char *tweet_eval_path(const char *folder, enum source_split split, const char *w
 
 static bool half_there(const char *folder, enum source_split split, const char *what) {
     char *path = tweet_eval_path(folder, split, what);
-    bool there = path && file_exists(path);
+    bool there = path && file_named(path);
     free(path);
     return there;
 }

@@ -3,6 +3,7 @@
 import os
 import stat
 import re
+import signal
 import subprocess
 
 import support as s
@@ -245,7 +246,7 @@ class Output(s.Case):
         process = subprocess.Popen(s.command(["tokenize", "--model", folder]), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         process.stdout.close()
         process.communicate(b"text\n" * 20000, timeout=60)
-        self.assertIn(process.returncode, (0, 74))
+        self.assertIn(process.returncode, (0, -signal.SIGPIPE))
 
     def test_verbs_of_later_versions(self):
         """Known to the documents, not to this version: a usage error with a hint, never something half done."""
