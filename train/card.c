@@ -27,10 +27,15 @@ void card_of_run(struct text *out, const struct trainer *t) {
     const struct shard *shards = t->inputs.shards;
     const struct evaluation *val = &t->best[SPLIT_VAL];
     char *metric = job_value(t->job, "train.best_metric");
+    double official;
+    const char *name = evaluation_official(t, val, &official);
     text_puts(out, "\n## Evaluation\n\n");
-    text_printf(out, "The model of step %llu (epoch %llu) of %llu steps, the best on val by `%s`.\n",
+    text_printf(out, "The model of step %llu (epoch %llu) of %llu steps, the best on val by `%s`%s%s%s.\n",
                 (unsigned long long)val->step, (unsigned long long)val->epoch, (unsigned long long)t->state.step,
-                metric ? metric : "official");
+                metric ? metric : "official", t->job->train.best_metric == JOB_OFFICIAL ? " (" : "",
+                t->job->train.best_metric == JOB_OFFICIAL ? name : "",
+                t->job->train.best_metric == JOB_OFFICIAL ? ")" : "");
+    text_printf(out, "Trained for %llu epoch%s.\n", (unsigned long long)t->state.epoch, t->state.epoch == 1 ? "" : "s");
     card_split(out, t, SPLIT_TEST);
     card_split(out, t, SPLIT_VAL);
     text_puts(out, "\n## Data\n\n");

@@ -22,7 +22,7 @@ static json_t *resume_keys(const struct trainer *t) {
     json_object_set_new(keys, "train.precision", json_string(t->state.precision));
     if (t->inputs.config.head == HEAD_QUESTION_ANSWERING)
         json_object_set_new(keys, INPUTS_NO_ANSWER_KEY, json_string(t->inputs.no_answer ? "true" : "false"));
-    json_object_set_new(keys, "data (content)", json_string(t->inputs.data_hash));
+    json_object_set_new(keys, INPUTS_DATA_KEY, json_string(t->inputs.data_hash));
     json_object_set_new(keys, "model.base (content)", json_string(t->inputs.base_hash));
     return keys;
 }
@@ -46,25 +46,42 @@ static enum status resume_describe(struct trainer *t) {
     return STATUS_OK;
 }
 
-// The first key whose value differs.
-static enum status resume_differs(const struct trainer *t, const struct trainer_state *saved, const char *path) {
+#define DIFFERENCES_SHOWN 6
+
+// What differs between the run that was saved and this job, key by key: "train.lr was 5.0e-05, but this job says
+// 3e-05".
+static size_t resume_differences(struct text *out, const struct trainer *t, const struct trainer_state *saved) {
     json_t *now = json_loads(t->state.config, 0, NULL);
     json_t *then = json_loads(saved->config ? saved->config : "{}", 0, NULL);
-    enum status status = STATUS_OK;
     const char *key;
     json_t *value;
+    size_t n = 0;
     json_object_foreach(now, key, value) {
         const char *was = json_string_value(json_object_get(then, key));
-        if (!was || strcmp(was, json_string_value(value)) != 0) {
-            status = status_set(
-                STATUS_DATA,
-                "%s: %s was %s, but this job says %s: restore it, choose another out, or set checkpoints.resume: never",
-                path, key, was ? was : "not recorded", json_string_value(value));
-            break;
-        }
+        if ((was && strcmp(was, json_string_value(value)) == 0) || n++ >= DIFFERENCES_SHOWN)
+            continue;
+        text_printf(out, "%s%s was %s, but this job says %s", n > 1 ? "; " : "", key, was ? was : "not recorded",
+                    json_string_value(value));
+        if (strcmp(key, INPUTS_DATA_KEY) == 0)
+            text_puts(out, " (its files, labels or data.columns)");
     }
+    if (n > DIFFERENCES_SHOWN)
+        text_printf(out, "; and %zu more", n - DIFFERENCES_SHOWN);
     json_decref(now);
     json_decref(then);
+    return n;
+}
+
+static enum status resume_differs(const struct trainer *t, const struct trainer_state *saved, const char *path) {
+    struct text differences = {0};
+    enum status status = STATUS_OK;
+    if (resume_differences(&differences, t, saved))
+        status = status_set(STATUS_DATA,
+                            "%s is of another run: %s. Give the old value%s again, choose another out, or set "
+                            "checkpoints.resume: never to start afresh there",
+                            path, differences.failed ? "" : text_string(&differences),
+                            strchr(text_string(&differences) ? text_string(&differences) : "", ';') ? "s" : "");
+    text_release(&differences);
     return status;
 }
 

@@ -156,8 +156,10 @@ static enum status open_ready(struct trainer *t) {
     TRY(peak_measure(&t->peak_flops, t->ops, t->pool));
     t->peak_flops *= t->comm->world;
     if (t->complete)
-        log_info("%s is already complete at step %llu: only what is missing is made", t->job->out,
-                 (unsigned long long)t->state.step);
+        log_info("%s is already complete at step %llu%s: only what is missing is made", t->job->out,
+                 (unsigned long long)t->state.step,
+                 t->state.steps_total < t->state.step ? " (this job asks for fewer steps; that needs another out)"
+                                                      : "");
     if (t->complete)
         return STATUS_OK;
     if (t->comm->rank == 0 && t->job->log.tensorboard)
