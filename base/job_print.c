@@ -62,7 +62,7 @@ static void option_explain(struct text *out, const struct option *option) {
         text_printf(out, " (not in this version yet: %s)", later);
 }
 
-// A path that follows from `job` or `out`: "<out>/shards".
+// In a file to edit, a path that follows from `job` or `out` is left to follow: "<out>/shards".
 static bool yaml_follows(const struct option *option, const struct job *job) {
     const char *end = option->fallback ? strchr(option->fallback, '>') : NULL;
     if (!end)
@@ -87,20 +87,19 @@ bool job_key_is_default(const struct job *job, size_t i) {
     return same || yaml_follows(option, job);
 }
 
-// In a file to edit: the value was not given, so it stands as the table has it, "auto" or "<out>/shards", not as what
-// that comes to here; the job's name as a comment, so that it goes on following the file's.
-static bool yaml_defaulted(const struct option *option, const struct job *job) {
-    return ((const struct job_draft *)job)->from[option - options] == 0;
+// In a file to edit the job's name goes on following the file's, if nobody gave one.
+static bool yaml_name_follows(const struct option *option, const struct job *job) {
+    return (option->flags & OPTION_NAME) && ((const struct job_draft *)job)->from[option - options] == 0;
 }
 
+// `comments`: the job is one that job_read gave.
 static void yaml_option(struct text *out, const struct option *option, const struct job *job, bool comments) {
     const char *name = strrchr(option->key, '.');
-    bool defaulted = comments && yaml_defaulted(option, job);
+    bool unset = option_is_unset(option, job) || (comments && yaml_name_follows(option, job));
     struct text line = {0};
     text_printf(&line, "%*s", 2 * key_depth(option->key, strlen(option->key)), "");
-    text_printf(&line, "%s%s: ", option_is_unset(option, job) || (defaulted && !option->fallback) ? "# " : "",
-                name ? name + 1 : option->key);
-    if (defaulted && option->fallback)
+    text_printf(&line, "%s%s: ", unset ? "# " : "", name ? name + 1 : option->key);
+    if (comments && yaml_follows(option, job))
         text_puts(&line, option->fallback);
     else
         option_print(&line, option, job);

@@ -38,7 +38,8 @@ void inputs_close(struct inputs *inputs);
 // Whether base and task are there at all: a slip in their names is refused before <out> is made.
 enum status inputs_look(const struct job *job);
 
-// Stand among a checkpoint's configuration keys: the hash of the data; and of a question answering run: "true" or "false".
+// Stand among a checkpoint's configuration keys: the hash of the data; and of a question answering run: "true" or
+// "false".
 #define INPUTS_DATA_KEY "data (content)"
 #define INPUTS_NO_ANSWER_KEY "data (no answer)"
 

@@ -37,6 +37,19 @@ struct micro micro_begin(const struct trainer *t, const struct plan_batch *globa
     return micro_cut(t, global, (uint32_t)t->comm->rank * t->parts_own);
 }
 
+// micro_plan has walked the cursors of a run without skipped batches; those that come behind them need not fit.
+enum status micro_room(const struct trainer *t, const struct micro *micro, uint64_t cursor) {
+    bool fits = micro->n <= t->max_micro;
+    for (uint32_t m = 0; m < micro->n && fits; m++)
+        fits = parts_tokens(t, micro->global, micro->first + m * micro->parts, micro->parts) <= t->batch_tokens;
+    if (fits)
+        return STATUS_OK;
+    return status_set(STATUS_USAGE,
+                      "train.max_tokens: %lld: after skipped batches, batch %llu needs more than the run was planned "
+                      "for: start it again with a larger train.max_tokens",
+                      (long long)t->job->train.max_tokens, (unsigned long long)cursor);
+}
+
 void micro_fill(struct trainer *t, const struct micro *micro, uint32_t m) {
     batch_fill(&t->batch, train_shard(t), micro->global->by_part,
                micro->global->part_offsets + micro->first + m * micro->parts, micro->parts);

@@ -14,6 +14,8 @@ struct micro {
 };
 
 struct micro micro_begin(const struct trainer *t, const struct plan_batch *global);
+// STATUS_USAGE if it is larger than what memory was taken for at the start.
+enum status micro_room(const struct trainer *t, const struct micro *micro, uint64_t cursor);
 // Packs micro-batch m into t->batch.
 void micro_fill(struct trainer *t, const struct micro *micro, uint32_t m);
 // Tokens and FLOPs of the whole global batch (design, section 2), into `out`.

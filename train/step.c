@@ -59,6 +59,7 @@ enum status train_step(struct trainer *t, struct step_result *out) {
     stage(t, STAGE_DATA);
     plan_at(&t->plan, t->state.cursor, &global);
     struct micro micro = micro_begin(t, &global);
+    TRY(micro_room(t, &micro, t->state.cursor));
     const uint64_t dropout_key = rng_mix(t->state.seed, t->state.cursor);
     const double weight = targets_weight(t, &global);
     float *gradient;

@@ -504,10 +504,11 @@ static void test_round_trip(void **state) {
         for (size_t i = 0; i < n; i++)
             list[i] = flags[i];
         struct job *job, *again;
-        char *yaml, *second;
+        char *yaml, *second, file[200];
         assert_ok(job_read(&job, NULL, list, n, JOB_NEED_NOTHING));
+        snprintf(file, sizeof file, "%s.yaml", job->job); // a name that was not given follows the file's
         assert_ok(job_print_yaml(&yaml, job, seed % 2));
-        enum status status = job_parse(&again, yaml, strlen(yaml), "again.yaml", NULL, 0, JOB_NEED_NOTHING);
+        enum status status = job_parse(&again, yaml, strlen(yaml), file, NULL, 0, JOB_NEED_NOTHING);
         if (status != STATUS_OK)
             fail_msg("%s in\n%s", status_message(), yaml);
         same_jobs(job, again, yaml);
