@@ -2,8 +2,10 @@
 #include "model/weight_files.h"
 
 #include "base/file.h"
+#include "data/row.h"
 
 #include <jansson.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -97,10 +99,15 @@ static enum status tensors_gather(struct weight_files *files) {
 // A shard's name must be that of a file in the index's folder, nothing that leads elsewhere.
 static enum status shard_name_check(const struct weight_files *files, const char *tensor, const json_t *value) {
     const char *name = json_string_value(value);
-    if (!name || !*name || strchr(name, '/') || strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
-        return status_set(STATUS_DATA, "%s: weight_map: tensor %.200s: %.80s is not the name of a file beside it",
-                          files->path, tensor, name ? name : "what is there");
-    return STATUS_OK;
+    size_t size = name ? strlen(name) : 0;
+    char shown[ROW_SHOW];
+    bool plain =
+        size > 0 && size <= NAME_MAX && !strchr(name, '/') && strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
+    for (size_t i = 0; i < size; i++)
+        plain = plain && (unsigned char)name[i] >= 0x20 && name[i] != 0x7f;
+    return plain ? STATUS_OK
+                 : status_set(STATUS_DATA, "%s: weight_map: tensor %.200s: %s is not the name of a file beside it",
+                              files->path, tensor, name ? row_show(shown, name, size) : "what is there");
 }
 
 static enum status shards_open(struct weight_files *files, const json_t *shards, const char *folder) {
