@@ -2,6 +2,8 @@
 // Folders, links and paths.
 #include "base/file_parts.h"
 
+#include "base/log.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -162,6 +164,41 @@ void file_list_free(char **names, size_t n) {
     for (size_t i = 0; i < n; i++)
         free(names[i]);
     free(names);
+}
+
+static bool sweep_matches(const char *name) {
+    static const char *const marks[] = {".tmp-", ".old-"};
+    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
+        const char *mark = strstr(name, marks[i]);
+        if (mark && mark[5] >= '0' && mark[5] <= '9')
+            return true;
+    }
+    return false;
+}
+
+static enum status sweep_one(const char *folder, const char *name) {
+    char *path = path_join(folder, name);
+    if (!path)
+        return status_set(STATUS_SYSTEM, "removing %s: no memory", name);
+    enum status status = file_remove(path);
+    if (status == STATUS_OK)
+        log_info("removed %s, left by a process that was ended", path);
+    free(path);
+    return status;
+}
+
+enum status file_sweep(const char *folder, const char *but) {
+    char **names;
+    size_t n;
+    enum status status = STATUS_OK;
+    if (!file_is_folder(folder))
+        return STATUS_OK;
+    TRY(file_list(&names, &n, folder));
+    for (size_t i = 0; i < n && status == STATUS_OK; i++)
+        if (sweep_matches(names[i]) && strncmp(names[i], but, strlen(but)) != 0)
+            status = sweep_one(folder, names[i]);
+    file_list_free(names, n);
+    return status;
 }
 
 enum status file_link(const char *path, const char *target) {

@@ -49,6 +49,16 @@ static enum status look_claim(const struct job *job) {
     return file_can_make_folders(job->checkpoints.dir);
 }
 
+// What an earlier start left half-made beside the checkpoints, which have a sweep of their own.
+static enum status open_sweep(const struct job *job) {
+    char *artifacts = path_join(job->out, "artifacts");
+    enum status status = artifacts ? file_sweep(job->out, ".owner") : status_set(STATUS_SYSTEM, "trainer: no memory");
+    if (status == STATUS_OK)
+        status = file_sweep(artifacts, ".owner");
+    free(artifacts);
+    return status;
+}
+
 // The folder is ours from here on.
 static enum status open_claim(struct trainer *t) {
     if (t->comm->rank != 0)
@@ -58,6 +68,7 @@ static enum status open_claim(struct trainer *t) {
         return look_claim(t->job);
     TRY(file_make_folders(t->job->out));
     TRY(owner_take(&t->owner, t->job->out));
+    TRY(open_sweep(t->job));
     return file_make_folders(t->job->checkpoints.dir);
 }
 

@@ -251,6 +251,22 @@ class Refused(FormatsCase):
                 self.write("d/val.csv", content)
                 self.refused(data, "csv", 65, f"{data}/val.csv", *words)
 
+    def test_one_column_twice(self):
+        data = self.own("d", "csv")
+        self.refused(data, "csv", 64, "data.columns.text", "data.columns.label", more=["--data.columns.text", "label"])
+
+    def test_label_with_a_control_character(self):
+        data = self.own("d", "csv")
+        self.write("d/train.csv", 'text,label\na,"j\noy"\nb,anger\n')
+        self.refused(data, "csv", 65, f"{data}/train.csv:2", "control character")
+
+    def test_link_that_leads_nowhere(self):
+        data = self.own("d", "csv")
+        if os.path.exists(f"{data}/test.csv"):
+            os.remove(f"{data}/test.csv")
+        os.symlink("nowhere.csv", f"{data}/test.csv")
+        self.refused(data, "csv", 65, f"{data}/test.csv")
+
     def test_tabs_take_quotes_inside(self):
         """TSV is mostly written without quoting."""
         data = self.own("d", "tsv")

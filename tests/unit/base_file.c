@@ -324,6 +324,30 @@ static void test_targets(void **state) {
     free(inside);
 }
 
+static void test_sweep(void **state) {
+    (void)state;
+    static const char *const names[] = {"a.tar.gz.tmp-12", ".model.tmp-7", ".model.old-7",
+                                        ".owner.tmp-3",    "keep.tmp-x",   "model"};
+    char *inside = support_folder();
+    char **left;
+    size_t n;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char *path = path_join(inside, names[i]);
+        assert_ok(i == 1 ? file_make_folders(path) : file_replace(path, "x", 1));
+        free(path);
+    }
+    assert_ok(file_sweep(inside, ".owner"));
+    assert_ok(file_list(&left, &n, inside));
+    assert_int_equal(n, 3);
+    assert_string_equal(left[0], ".owner.tmp-3");
+    assert_string_equal(left[1], "keep.tmp-x");
+    assert_string_equal(left[2], "model");
+    file_list_free(left, n);
+    assert_ok(file_remove(inside));
+    assert_ok(file_sweep(inside, ".owner")); // nothing there
+    free(inside);
+}
+
 static void test_folders(void **state) {
     (void)state;
     char *deep = path_join(folder, "a//b/c/");
