@@ -501,6 +501,7 @@ int main(void) {
         FILE_TEST(test_begin_fails),
         FILE_TEST(test_write_all),
         FILE_TEST(test_targets),
+        FILE_TEST(test_sweep),
         FILE_TEST(test_folders),
         FILE_TEST(test_can_make),
         FILE_TEST(test_remove),
