@@ -78,7 +78,7 @@ static void card_use_answers(struct text *out, const struct export_model *model,
                 "with torch.no_grad():\n    outputs = model(**inputs)\n"
                 "starts, ends = outputs.start_logits[0].tolist(), outputs.end_logits[0].tolist()\n"
                 "spans = [(starts[i] + ends[j], offsets[i][0], offsets[j][1]) for i in own for j in own if i <= j < i "
-                "+ 30]\n",
+                "+ 30 and offsets[i][0] < offsets[j][1]]\n",
                 length);
     if (model->settings.no_answer)
         text_puts(out, "spans.append((starts[0] + ends[0], 0, 0))  # no answer\n");

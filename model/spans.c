@@ -79,6 +79,8 @@ uint32_t spans_search(struct span *out, const struct span_window *from, uint32_t
             // Spans come in the order of start, then end: one that only equals the worst is behind it.
             if (!isfinite(score) || (n == room && !(score > out[0].score)))
                 continue;
+            if (from->byte_starts[start] >= from->byte_ends[end])
+                continue;
             struct span span = {.score = score,
                                 .window = window,
                                 .start = start,

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // From start and end logits to answers: the best spans of a window, and of all windows of a question.
 //
-// A span is two context tokens of one window, start <= end, at most `max_answer` tokens. Its score is start logit of
+// A span is two context tokens of one window, start <= end, at most `max_answer` tokens, that hold some byte of the
+// context (a blank's token may hold none). Its score is start logit of
 // the first + end logit of the last. Every span is searched. Best first: higher score; of equals the earlier window,
 // then the smaller start, then the smaller end. The score of "no answer" is start + end logit of token 0, the least one
 // over the question's windows (Transformers' run_qa, utils_qa.py).

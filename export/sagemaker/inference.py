@@ -196,6 +196,7 @@ def spans_of_window(starts, ends, offsets, sequences):
     """The best allowed answers of a window, best first: (score, first token, last token, first character, end of the last)."""
     own = [i for i, sequence in enumerate(sequences) if sequence == 1]
     spans = [(starts[i] + ends[j], i, j, offsets[i][0], offsets[j][1]) for i in own for j in range(i, min(i + ANSWER_TOKENS, own[-1] + 1))]
+    spans = [span for span in spans if span[3] < span[4]]  # a blank's token may hold no character
     return sorted(spans, key=lambda span: (-span[0], span[1], span[2]))[:SPANS]
 
 

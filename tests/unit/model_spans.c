@@ -129,6 +129,8 @@ static uint32_t define_window(struct span *out, const struct span_window *from, 
                                 from->byte_ends[e],
                                 0,
                                 0};
+            if (span.byte_start >= span.byte_end)
+                continue;
             uint32_t at = n++;
             for (; at > 0 && before(&span, &out[at - 1]); at--)
                 out[at] = out[at - 1];
@@ -177,9 +179,10 @@ static uint32_t windows_random(struct span_window *windows, struct room *rooms, 
     uint32_t n = 1 + (uint32_t)rng_below(rng, WINDOWS), levels = 2 + (uint32_t)rng_below(rng, 40);
     uint32_t bytes[2 * LENGTH][2], at = 0, step = 10 + (uint32_t)rng_below(rng, 10);
     for (uint32_t t = 0; t < 2 * LENGTH; t++) {
-        bool shared = t > 0 && rng_below(rng, 6) == 0; // a piece of the character before
-        bytes[t][0] = shared ? bytes[t - 1][0] : at;
-        bytes[t][1] = shared ? bytes[t - 1][1] : (at += 1 + (uint32_t)rng_below(rng, 5));
+        bool shared = t > 0 && rng_below(rng, 6) == 0;  // a piece of the character before
+        bool blank = !shared && rng_below(rng, 6) == 0; // at the end of which a blank's token stands, without a byte
+        bytes[t][0] = shared ? bytes[t - 1][0] : (at += blank);
+        bytes[t][1] = shared ? bytes[t - 1][1] : blank ? at : (at += 1 + (uint32_t)rng_below(rng, 5));
     }
     for (uint32_t w = 0; w < n; w++) {
         uint32_t context = 1 + (uint32_t)rng_below(rng, 5), end = context + (uint32_t)rng_below(rng, LENGTH - 8);
