@@ -235,7 +235,9 @@ def spans_of(model, question, context, impossible):
             windows.append(spans_of_window(starts, ends, encoded["offset_mapping"][i], encoded.sequence_ids(i)))
             none = min(none, starts[0] + ends[0])
     spans = [(score, *span_map(first, last, replaced)) for score, first, last in spans_merge(windows)]
-    if impossible or not spans:
+    if not spans and not impossible:
+        return [{"answer": "", "score": 0.0, "start": 0, "end": 0}]
+    if impossible:
         spans = sorted([*spans, (none, 0, 0)], key=lambda span: -span[0])
     scores = softmax([score for score, _, _ in spans])
     return [{"answer": context[first:last], "score": score, "start": first, "end": last} for (_, first, last), score in zip(spans, scores)]

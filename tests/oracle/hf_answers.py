@@ -65,7 +65,7 @@ def ids_check(arguments, checks, tokenizer, questions):
         file.write(pairs)
         file.flush()
         ours = [row["ids"] for row in finetuned(arguments, "tokenize", "--jsonl", "--file", file.name)]
-    theirs = [tokenizer(q["question"].lstrip(), q["context"], verbose=False)["input_ids"] for q in questions]
+    theirs = tokenizer([q["question"].lstrip() for q in questions], [q["context"] for q in questions], verbose=False)["input_ids"]
     differ = sum(a != b for a, b in zip(ours, theirs))
     checks.line(len(ours) == len(questions) and not differ, f"ids: {len(questions)} questions with their contexts, {sum(map(len, theirs))} tokens, "
                                                             f"{differ} differ")
@@ -75,8 +75,8 @@ def windows_make(tokenizer, questions, settings):
     """run_qa.py's features for evaluation: offsets outside of the context are None."""
     windows = []
     for q in questions:
-        encoded = tokenizer(q["question"].lstrip(), q["context"], truncation="only_second", max_length=settings["max_length"],
-                            stride=settings["doc_stride"], return_overflowing_tokens=True, return_offsets_mapping=True)
+        encoded = tokenizer([q["question"].lstrip()], [q["context"]], truncation="only_second", max_length=settings["max_length"],
+                            stride=settings["doc_stride"], return_overflowing_tokens=True, return_offsets_mapping=True)  # lists: "" is a context
         for i, ids in enumerate(encoded["input_ids"]):
             own = encoded.sequence_ids(i)
             window = {"example_id": q["id"], "length": len(ids), "all_offsets": encoded["offset_mapping"][i], "own": own,

@@ -5,7 +5,7 @@
 
     sagemaker_handler.py ARCHIVE FINETUNED [TEXTS] [--tolerance 1e-5] [--threads 1]
 
-Of a question answering model TEXTS is a JSON lines file of {"question", "context"}. Exit code 0 if everything agrees, 1 if not.
+Of a question answering model TEXTS is a JSON lines file of {"question", "context"}, or a file in SQuAD's format (.json). Exit code 0 if everything agrees, 1 if not.
 """
 import argparse
 import importlib.util
@@ -56,17 +56,28 @@ def labels_check(arguments, module, model, folder, report):
     report(len(single) == 1 and single[0]["label"] == best[0]["label"], "a single text")
 
 
+def questions_read(path):
+    with open(path, encoding="utf-8") as file:
+        if path.endswith(".json"):
+            return [{"question": q["question"], "context": p["context"]} for a in json.load(file)["data"] for p in a["paragraphs"] for q in p["qas"]]
+        return [json.loads(line) for line in file if line.strip()]
+
+
 def answers_check(arguments, module, model, folder, report):
-    with open(arguments.texts, encoding="utf-8") as file:
-        rows = [json.loads(line) for line in file if line.strip()]
-    wrong, off = 0, 0.0
-    for row, theirs in zip(rows, handler_ask(module, model, {"inputs": rows})):
-        ours, = finetuned_ask(arguments, folder, ["--question", row["question"], "--context", row["context"]])
-        begin = len(row["context"][:theirs["start"]].encode())
-        wrong += (ours["answer"], ours["start"]) != (theirs["answer"], begin)
-        off = max(off, abs(ours["score"] - theirs["score"]))
-    report(rows and not wrong and off <= arguments.tolerance,
-           f"{len(rows)} questions, {wrong} answers differ, greatest difference of a score {off:.3g}")
+    rows = questions_read(arguments.texts)
+    for choice, parameters in (("model", {}), ("yes", {"handle_impossible_answer": True}), ("no", {"handle_impossible_answer": False})):
+        wrong, off, empty = 0, 0.0, 0
+        theirs = handler_ask(module, model, {"inputs": rows, "parameters": parameters})
+        ours = finetuned_ask(arguments, folder, ["--file", arguments.texts, "--no-answer", choice])
+        for row, one, two in zip(rows, ours, theirs, strict=True):
+            context = row["context"]
+            begin, end = (len(context[:two[key]].encode()) for key in ("start", "end"))
+            wrong += (one["answer"], one["start"], one["end"]) != (two["answer"], begin, end)
+            off = max(off, abs(one["score"] - two["score"]))
+            empty += not two["answer"]
+        report(rows and not wrong and off <= arguments.tolerance,
+               f"no answer: {choice}: {len(rows)} questions, {empty} without an answer, {wrong} answers differ, greatest difference of a score "
+               f"{off:.3g} (at most {arguments.tolerance:g})")
 
 
 def main():
