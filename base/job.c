@@ -149,8 +149,13 @@ static enum status job_refuse(const struct job_draft *draft, const char *key, co
     return status;
 }
 
+// A question, its context and the tokens that windows share: as Transformers' run_qa.
+#define JOB_QUESTION_LENGTH 384
+
 static enum status job_resolve(struct job_draft *draft) {
     struct job *job = &draft->job;
+    if (job->model.head == JOB_HEAD_QUESTION_ANSWERING && draft->from[option_find("data.max_length") - options] == 0)
+        job->data.max_length = JOB_QUESTION_LENGTH;
     TRY(job_name_default(draft));
     TRY(job_task_default(job));
     TRY(job_resolve_name(&job->out, "<job>", job->job));

@@ -67,7 +67,7 @@ const struct option options[] = {
                  "stance: all five targets, stance/abortion: one of them; "
                  "other formats: need not be set (then the format's name); TweetEval's name chooses its official metric"),
     INTEGER("data.max_length", data.max_length, "128", 3, 1048576, .flags = OPTION_DEFINES_RUN,
-            .help = "tokens of an example, special ones included; squad: of a window of question and context"),
+            .help = "tokens of an example, special ones included; squad: of a window of question and context, 384 if it is not given"),
     BOOLEAN("data.truncation", data.truncation, "true", .flags = OPTION_DEFINES_RUN,
             .help = "cut longer texts (squad: into windows); false: refuse them"),
     INTEGER("data.doc_stride", data.doc_stride, "128", 1, 1048576, .flags = OPTION_DEFINES_RUN,

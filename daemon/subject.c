@@ -130,6 +130,13 @@ enum status subject_tokenizer(struct tokenizer **out, struct model_settings *set
     return model_is(path) ? model_check_tokenizer(config, *out, path) : STATUS_OK;
 }
 
+void subject_pairs(const struct model *model, bool pair) {
+    if (model->settings.pairs && !pair)
+        log_warn(
+            "the model was trained on text pairs, and these are single texts: the second one is given by --pair or "
+            "--data.columns.pair");
+}
+
 uint32_t subject_length(const struct model *model) {
     uint32_t usable = model_usable_length(&model->config);
     return model->settings.max_length && model->settings.max_length < usable ? model->settings.max_length : usable;

@@ -24,6 +24,9 @@ struct runner {
 enum status runner_open(struct runner *out, const struct model *model, uint32_t max_length, uint32_t max_examples);
 void runner_close(struct runner *runner);
 
+// Warns where a model trained on pairs is asked about single texts.
+void subject_pairs(const struct model *model, bool pair);
+
 // The length that texts are cut to: the recorded one, else the usable one.
 uint32_t subject_length(const struct model *model);
 

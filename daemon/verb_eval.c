@@ -79,6 +79,7 @@ static enum status eval_run(const struct eval_flags *f) {
                             f->format == SOURCE_SQUAD ? "--data.format squad" : "--data.doc_stride", f->model);
         goto done;
     }
+    subject_pairs(&model, f->pair);
     TRY_GOTO(eval_data_open(&data, f, &model, runner.pool), done);
     TRY_GOTO(eval_answers(&answers, &scores, f, &data, &model, &runner), done);
     if (f->predictions)

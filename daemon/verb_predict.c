@@ -114,6 +114,7 @@ static enum status predict_texts(struct predictor *p, const struct predict_flags
                           "answering models; %s is a classifier",
                           f->model);
     TRY(predict_check_texts(f));
+    subject_pairs(&p->model, f->pair || f->pair_column);
     if (f->bench)
         return predict_bench(p, f, words, n_words);
     return predict_is_table(f) ? predict_file(p, f) : predict_stream(p, f, words, n_words);

@@ -64,9 +64,15 @@ static bool settings_word(const json_t *value, const char *a, const char *b) {
     return !value || (word && (strcmp(word, a) == 0 || strcmp(word, b) == 0));
 }
 
+static enum status settings_switch(bool *out, const json_t *root, const char *key, const char *path) {
+    const json_t *value = json_object_get(root, key);
+    *out = json_is_true(value);
+    return value && !json_is_boolean(value) ? settings_refuse(path, key, value, "true or false") : STATUS_OK;
+}
+
 static enum status settings_take(struct model_settings *out, const json_t *root, const char *path) {
     const json_t *format = json_object_get(root, "format"), *length = json_object_get(root, "max_length");
-    const json_t *stride = json_object_get(root, "doc_stride"), *none = json_object_get(root, "no_answer");
+    const json_t *stride = json_object_get(root, "doc_stride");
     const json_t *special = json_object_get(root, "special_tokens"), *normalize = json_object_get(root, "normalize");
     if (!settings_integer(format, SETTINGS_FORMAT, SETTINGS_FORMAT))
         return settings_refuse(path, "format", format, "1: a newer finetuned wrote it");
@@ -79,9 +85,8 @@ static enum status settings_take(struct model_settings *out, const json_t *root,
     if (!settings_integer(stride, 1, 1 << 20))
         return settings_refuse(path, "doc_stride", stride, "a whole number from 1 to 1048576");
     out->normalize = normalize && strcmp(json_string_value(normalize), "tweet") == 0 ? NORMALIZE_TWEET : NORMALIZE_NONE;
-    if (none && !json_is_boolean(none))
-        return settings_refuse(path, "no_answer", none, "true or false");
-    out->no_answer = json_is_true(none);
+    TRY(settings_switch(&out->no_answer, root, "no_answer", path));
+    TRY(settings_switch(&out->pairs, root, "pairs", path));
     out->doc_stride = stride ? (uint32_t)json_integer_value(stride) : 0;
     out->max_length = length ? (uint32_t)json_integer_value(length) : 0;
     out->special = special && strcmp(json_string_value(special), "parse") == 0 ? TOKENIZER_PARSE : TOKENIZER_LITERAL;
@@ -125,10 +130,11 @@ enum status model_settings_write(const struct model_settings *settings, const ch
     text_puts(&text, "{\n");
     if (settings->doc_stride)
         text_printf(&text, "  \"doc_stride\": %u,\n", settings->doc_stride);
+    const char *pairs = settings->pairs ? "  \"pairs\": true,\n" : "";
     text_printf(&text,
-                "  \"format\": 1,\n  \"max_length\": %u,\n%s  \"normalize\": \"%s\",\n  \"special_tokens\": \"%s\",\n"
+                "  \"format\": 1,\n  \"max_length\": %u,\n%s  \"normalize\": \"%s\",\n%s  \"special_tokens\": \"%s\",\n"
                 "  \"version\": \"" FINETUNED_VERSION "\"\n}\n",
-                settings->max_length, none, settings->normalize == NORMALIZE_TWEET ? "tweet" : "none",
+                settings->max_length, none, settings->normalize == NORMALIZE_TWEET ? "tweet" : "none", pairs,
                 settings->special == TOKENIZER_PARSE ? "parse" : "literal");
     char *path = path_join(folder, "finetuned.json");
     enum status status = path && text_string(&text) ? file_replace(path, text_string(&text), text.size)

@@ -17,6 +17,7 @@ struct model_settings {
     uint32_t max_length; // 0: not recorded, the usable length
     enum tokenizer_special special;
     enum tokenizer_normalize normalize;
+    bool pairs;          // trained on text pairs
     bool no_answer;      // question answering: the model was trained to say that there is none
     uint32_t doc_stride; // question answering: tokens that neighbouring windows share; 0: not recorded
 };

@@ -89,9 +89,10 @@ static enum status boundary_stop(struct trainer *t) {
         snprintf(why, sizeof why, "train.max_time (%g s)", t->job->train.max_time);
     TRY(save_now(t));
     TRY(stop_event(t, t->stop_signal ? "signal" : "time", 75));
+    bool onwards = strcmp(t->job->checkpoints.resume, "auto") == 0; // else the same job would not go on from here
     return status_set(STATUS_AGAIN,
-                      "stopped by %s after step %llu with a checkpoint: start the same job again to go on", why,
-                      (unsigned long long)t->state.step);
+                      "stopped by %s after step %llu with a checkpoint: start the same job again%s to go on", why,
+                      (unsigned long long)t->state.step, onwards ? "" : " with checkpoints.resume: auto");
 }
 
 enum status trainer_boundary(struct trainer *t, const struct step_result *r) {

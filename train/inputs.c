@@ -105,6 +105,7 @@ struct model_settings inputs_settings(const struct job *job) {
         .max_length = (uint32_t)job->data.max_length,
         .special = (enum tokenizer_special)job->data.special_tokens,
         .normalize = (enum tokenizer_normalize)job->data.normalize,
+        .pairs = job->data.column_pair && job->data.format != JOB_TWEET_EVAL && !inputs_spans(job),
         .doc_stride = inputs_spans(job) ? (uint32_t)job->data.doc_stride : 0,
     };
 }

@@ -15,9 +15,12 @@ double trainer_clock(void) {
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-// <out>/job.yaml: the resolved job. Its paths are absolute, so that it can be read from any working directory.
+// <out>/job.yaml: the resolved job. Its paths are absolute, so that it can be read from any working directory, and it
+// goes on from the newest checkpoint, whatever this start was told to begin with.
 static enum status open_job_file(const struct job *job) {
+    char onwards[] = "auto";
     struct job resolved = *job;
+    resolved.checkpoints.resume = onwards;
     char **paths[] = {&resolved.out,        &resolved.model.vocab,     &resolved.data.dir,
                       &resolved.data.cache, &resolved.checkpoints.dir, &resolved.model.base};
     size_t n = sizeof paths / sizeof *paths - base_random(job->model.base);

@@ -481,6 +481,18 @@ class Pairs(FormatsCase):
         self.assertRefused(s.run("eval", "--model", model, "--data.dir", data, "--data.format", "csv", "--data.columns.pair", "second"), 65,
                            '"second"', '"other"')
 
+    def test_recorded(self):
+        """A model trained on pairs says so when it is asked about single texts."""
+        data, out, pair = self.pairs("csv"), self.path("r"), ("--data.columns.pair", "other")
+        self.assertExit(s.run("run", *self.arguments(data, out, "csv"), *pair), 0)
+        model = os.path.join(out, "model")
+        for subject in (model, os.path.join(out, "checkpoints", "latest")):
+            alone, both = s.run("predict", "--model", subject, "a"), s.run("predict", "--model", subject, "--pair", "b", "a")
+            self.assertIn("trained on text pairs", alone.err)
+            self.assertNotIn("trained on text pairs", both.err)
+        self.assertIn("trained on text pairs", s.run("eval", "--model", model, "--data.dir", data, "--data.format", "csv").err)
+        self.assertNotIn("trained on text pairs", s.run("eval", "--model", model, "--data.dir", data, "--data.format", "csv", *pair).err)
+
     def test_missing_value(self):
         data = self.pairs("jsonl")
         self.write("jsonl/val.jsonl", '{"text": "a", "label": "joy"}\n')

@@ -484,6 +484,12 @@ class Refused(Resume):
         self.assertEqual(s.events(self.out, "resume"), [])
         self.assertEqual([e["step"] for e in s.events(self.out, "step")][8:], list(range(1, 16)), result)
         self.assertEqual(s.tensors_differ(s.checkpoint_tensors(s.checkpoint(self.out)), s.checkpoint_tensors(s.checkpoint(self.unbroken))), [])
+        # what would start afresh each time is not what a restarted job should read
+        self.assertIn("resume: auto", open(f"{self.out}/job.yaml").read())
+
+    def test_never_then_stopped(self):
+        result = self.go("--checkpoints.resume", "never", "--train.max_time", 0.001, rc=75)
+        self.assertIn("checkpoints.resume: auto", result.err)
 
     def test_empty_or_missing_directory_is_a_fresh_start(self):
         shutil.rmtree(f"{self.out}/checkpoints")
