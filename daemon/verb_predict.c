@@ -178,7 +178,7 @@ const struct verb_flags verb_predict_flags = {
              "standard input (a blank line is a text). A text too long is cut and answered with \"truncated\": true. "
              "Texts that wait are answered together, up to 32; an answer does not depend on what else is asked.\n"
              "A question answering model prints {\"answer\", \"score\", \"start\", \"end\", \"nbest\"}: bytes of the "
-             "context, and the answer's probability among the 20 best.",
+             "context, and the answer's probability among the 20 best (or N, if more\nare asked for).",
     .flags = flags,
     .max_words = SIZE_MAX,
     .words = "TEXT",

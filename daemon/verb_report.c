@@ -38,6 +38,11 @@ static enum status report_one(const char *path, bool json) {
 
 // ---- two runs
 
+// A question answering model's loss is not a classifier's.
+static bool scores_alike(const json_t *a, const json_t *b) {
+    return !json_object_get(a, "em") == !json_object_get(b, "em");
+}
+
 // [{"split", "name", "a", "b", "difference"}]: every score that one of them has.
 static void scores_compare(json_t *list, const char *split, const json_t *a, const json_t *b) {
     const json_t *sides[2] = {a, b};
@@ -48,7 +53,8 @@ static void scores_compare(json_t *list, const char *split, const json_t *a, con
             const json_t *x = json_object_get(a, name), *y = json_object_get(b, name);
             if ((side == 1 && x) || report_is_count(name))
                 continue; // it is there already, or no score
-            json_t *difference = x && y ? json_real(json_number_value(y) - json_number_value(x)) : json_null();
+            json_t *difference =
+                x && y && scores_alike(a, b) ? json_real(json_number_value(y) - json_number_value(x)) : json_null();
             json_array_append_new(list, json_pack("{s:s, s:s, s:O?, s:O?, s:o}", "split", split, "name", name, "a", x,
                                                   "b", y, "difference", difference));
         }
