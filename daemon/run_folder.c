@@ -66,8 +66,13 @@ static bool folder_finished(const struct run_folder *run, const struct history *
 static enum status folder_unknown(const char *path) {
     if (!file_is_folder(path))
         return status_set(STATUS_DATA, "report: %s is no folder", path);
+    char *sweep = folder_file(path, "sweep.md");
+    bool is_sweep = sweep != NULL;
+    free(sweep);
     return status_set(STATUS_DATA, "report: %s is no run's folder (it has no events.jsonl)%s", path,
-                      model_is(path) || checkpoint_is(path) ? ": name the run's out, above it" : "");
+                      is_sweep ? ": it is a sweep's: see its sweep.md, or name one of its runs"
+                      : model_is(path) || checkpoint_is(path) ? ": name the run's out, above it"
+                                                              : "");
 }
 
 enum status run_folder_open(struct run_folder *out, const char *path) {

@@ -53,7 +53,7 @@ static void list_free(struct job_list *list) {
 static enum status lists_open(struct sweep *s) {
     const struct job *job = s->job;
     char *rate = job_value(job, "train.lr"), *seed = job_value(job, "train.seed");
-    enum status status = list_fill(&s->tasks, &job->sweep.tasks, job->data.task ? job->data.task : "");
+    enum status status = list_fill(&s->tasks, &job->sweep.tasks, job->data.task);
     if (status == STATUS_OK)
         status = list_fill(&s->rates, &job->sweep.rates, rate);
     if (status == STATUS_OK)
@@ -111,16 +111,15 @@ static enum status cell_job(struct sweep_cell *cell, const struct sweep *s, cons
                     strdup("--sweep.rates="),
                     strdup("--sweep.seeds="),
                     text_format("--data.task=%s", s->tasks.at[cell->task])};
-    // Without a task, the words of `run` say what is missing.
-    size_t n = sizeof made / sizeof *made, n_made = n - (*s->tasks.at[cell->task] == '\0');
+    size_t n = sizeof made / sizeof *made;
     const char **flags = calloc(words->n_options + n, sizeof *flags);
     enum status status = name && flags ? STATUS_OK : no_memory();
     for (size_t i = 0; i < n && status == STATUS_OK; i++)
         status = made[i] ? STATUS_OK : no_memory();
-    for (size_t i = 0; i < words->n_options + n_made && status == STATUS_OK; i++)
+    for (size_t i = 0; i < words->n_options + n && status == STATUS_OK; i++)
         flags[i] = i < words->n_options ? words->options[i] : made[i - words->n_options];
     if (status == STATUS_OK)
-        status = job_parse(&cell->job, bytes, size, words->file, flags, words->n_options + n_made, JOB_NEED_RUN);
+        status = job_parse(&cell->job, bytes, size, words->file, flags, words->n_options + n, JOB_NEED_RUN);
     for (size_t i = 0; i < n; i++)
         free(made[i]);
     free(flags);
@@ -148,6 +147,10 @@ static enum status cells_open(struct sweep *s, const struct job_words *words, co
 
 static enum status sweep_check_job(const struct sweep *s) {
     const struct job *job = s->job;
+    if (!job->sweep.tasks.n && !job->data.task)
+        return status_set(STATUS_USAGE,
+                          "sweep: of which task? Give sweep.tasks, a list, or data.task (in the job file, or "
+                          "as --sweep.tasks a,b)");
     if (job->sweep.tasks.n && job->data.format != JOB_TWEET_EVAL)
         return status_set(
             STATUS_USAGE,

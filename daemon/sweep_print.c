@@ -95,7 +95,7 @@ static void text_task(struct text *out, const struct sweep *s, size_t task) {
     for (size_t rate = 0; rate < s->rates.n; rate++)
         text_rate(out, s, task, rate, rate == best && s->rates.n > 1);
     if (best != SIZE_MAX && s->rates.n > 1)
-        text_printf(out, "  * the best rate: its mean on val is the highest\n");
+        text_printf(out, "  * the best rate, by its mean on val\n");
     text_pairs(out, s, task);
     text_puts(out, "\n");
 }

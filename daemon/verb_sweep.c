@@ -45,7 +45,7 @@ static void sweep_show(const struct sweep *s) {
     struct text text = {0};
     sweep_print_text(&text, s);
     if (text_string(&text))
-        fputs(text_string(&text), stdout);
+        fputs(text_string(&text), stdout), fflush(stdout);
     text_release(&text);
 }
 
@@ -103,19 +103,21 @@ static enum status cell_run(struct sweep *s, struct sweep_cell *cell, struct bas
 
 static enum status cells_run(struct sweep *s, struct base *base, struct comm *comm, bool *said) {
     struct pace pace = {0};
-    size_t done = s->n - sweep_count(s, SWEEP_WAITS);
-    if (done)
-        log_info("sweep: %zu of %zu runs have ended before", done, s->n);
-    TRY(comm_agree(comm, sweep_write(s, comm)));
-    for (size_t i = 0; i < s->n; i++) {
+    enum status status = comm_agree(comm, sweep_write(s, comm));
+    log_info("sweep: %zu tasks, %zu rates, %zu seeds: %zu of %zu runs have ended before", s->tasks.n, s->rates.n,
+             s->seeds.n, s->n - sweep_count(s, SWEEP_WAITS), s->n);
+    for (size_t i = 0; i < s->n && status == STATUS_OK; i++) {
         if (s->cells[i].state != SWEEP_WAITS)
             continue;
-        TRY(sweep_stopped(s, &pace, comm));
+        TRY_GOTO(sweep_stopped(s, &pace, comm), done);
         pace_say(&pace, s, i);
-        TRY(cell_run(s, &s->cells[i], base, comm, &pace, said));
-        TRY(comm_agree(comm, sweep_write(s, comm)));
+        TRY_GOTO(cell_run(s, &s->cells[i], base, comm, &pace, said), done);
+        status = comm_agree(comm, sweep_write(s, comm));
     }
-    return STATUS_OK;
+done:
+    if (status != STATUS_OK && comm->rank == 0)
+        log_info("sweep: %zu of %zu runs are done: %s/sweep.md", sweep_count(s, SWEEP_DONE), s->n, s->job->out);
+    return status;
 }
 
 // ---- all of it
@@ -133,9 +135,9 @@ static enum status sweep_diverged(const struct sweep *s) {
     for (size_t i = 0; i < s->n && n; i++)
         if (s->cells[i].state == SWEEP_DIVERGED)
             text_printf(&names, "%s%s", names.size ? ", " : "", s->cells[i].name);
-    enum status status =
-        n ? status_set(STATUS_DATA, "sweep: %zu of %zu runs diverged: %.600s", n, s->n, text_string(&names))
-          : STATUS_OK;
+    enum status status = n ? status_set(STATUS_DATA, "sweep: %zu of %zu runs diverged: %.600s (a lower rate may help)",
+                                        n, s->n, text_string(&names))
+                           : STATUS_OK;
     text_release(&names);
     return status;
 }
@@ -150,9 +152,9 @@ static enum status sweep_phases(struct sweep *s, struct base *base, struct comm 
     enum status status = comm_agree(comm, sweep_claim(&owner, s, comm));
     if (status == STATUS_OK)
         status = cells_run(s, base, comm, said);
+    owner_release(owner);
     if (status == STATUS_OK && comm->rank == 0)
         sweep_show(s);
-    owner_release(owner);
     return status == STATUS_OK ? sweep_diverged(s) : status;
 }
 
@@ -162,8 +164,6 @@ static enum status sweep_world(struct sweep *s, struct comm *comm, bool dry) {
     enum status status = sweep_phases(s, &base, comm, dry, &said);
     if (status != STATUS_OK && !said && comm->rank == 0)
         log_error("%s", status_message());
-    if (status != STATUS_OK && comm->rank == 0 && !dry)
-        log_info("sweep: %zu of %zu runs are done: %s/sweep.md", sweep_count(s, SWEEP_DONE), s->n, s->job->out);
     base_close(&base);
     return status;
 }

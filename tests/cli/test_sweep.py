@@ -209,6 +209,7 @@ class Whole(Sweep):
 
     def test_other_verbs_take_a_cell(self):
         one, two = cell(self.out, "emotion", RATES[0], "1"), cell(self.out, "emotion", RATES[1], "1")
+        self.assertRefused(s.run("report", self.out), 65, "sweep.md")
         result = s.run("report", one, two)
         self.assertExit(result, 0)
         self.assertIn("train.lr", result.out)
@@ -570,7 +571,7 @@ class Refused(Sweep):
         self.refused("--train.seed", "x", words=["--train.seed"])
         self.refused("--sweep.task", "emotion", words=["did you mean sweep.tasks"])
         self.assertRefused(s.run("sweep"), 64, "job file")
-        self.assertRefused(s.run("sweep", "--model.base", self.base, "--data.dir", self.data), 64, "data.task")
+        self.assertRefused(s.run("sweep", "--model.base", self.base, "--data.dir", self.data), 64, "data.task", "sweep.tasks")
         self.assertRefused(s.run("sweep", self.path("nowhere.yaml")), 64, "nowhere.yaml")
 
     def test_data_is_read_first(self):
