@@ -286,10 +286,20 @@ class Whole(Sweep):
 
 
 class Stopped(Sweep):
-    def slow(self):
-        """Runs long enough for a signal to find them under way."""
+    """Four runs, long enough for a signal to find them under way."""
+
+    def setUp(self):
+        super().setUp()
         self.job = s.job_write(self.path("try.yaml"), self.data, self.out, model__base=self.base, checkpoints__keep=1, train__epochs=30,
                                sweep__tasks=TASKS, sweep__rates=[0.002], sweep__seeds=[1, 2])
+
+    def unbroken(self):
+        """The same, never stopped; made once."""
+        if not hasattr(Stopped, "unbroken_out"):
+            out = os.path.join(self.root, "unbroken")
+            self.assertExit(s.run("sweep", self.job, "--out", out), 0)
+            Stopped.unbroken_out = out
+        return Stopped.unbroken_out
 
     def stop(self, sign, where, step, ranks=0):
         """Sends the signal once the cell has done the step; a busy machine may be too late: then once more."""
@@ -306,11 +316,6 @@ class Stopped(Sweep):
                 return result
             shutil.rmtree(self.out)
         return self.fail("five times the sweep ended before it could be stopped")
-
-    def unbroken(self):
-        out = self.path("unbroken")
-        self.assertExit(s.run("sweep", self.job, "--out", out), 0)
-        return out
 
     def check_goes_on(self, result, where):
         self.assertExit(result, 75, "start the same job again", "runs are done")
@@ -340,17 +345,14 @@ class Stopped(Sweep):
             self.assertEqual(s.course(one), s.course(two))
 
     def test_sigterm(self):
-        self.slow()
         where = ("emotion", "0.002", "2")
         self.check_goes_on(self.stop(signal.SIGTERM, where, 4), where)
 
     def test_sigusr1_to_a_rank(self):
-        self.slow()
         where = ("emotion", "0.002", "2")
         self.check_goes_on(self.stop(signal.SIGUSR1, where, 4, ranks=2), where)
 
     def test_kill_9(self):
-        self.slow()
         where = ("emotion", "0.002", "2")
         self.stop(signal.SIGKILL, where, 4)
         self.assertExit(s.run("sweep", self.job), 0, "1 of 4 runs have ended before")
@@ -358,7 +360,7 @@ class Stopped(Sweep):
 
     def test_max_time(self):
         """Counts all runs of a start: the first run's time is the second's too."""
-        more = ("--sweep.tasks", "emotion", "--sweep.rates", "0.002")
+        more = ("--sweep.tasks", "emotion", "--sweep.seeds", "1,2,3", "--train.epochs", 2)
         self.go(*more, "--train.max_time", 1e-6, rc=75, words=["train.max_time"])
         self.assertEqual(s.events(cell(self.out, "emotion", "0.002", "1"), "stop")[-1]["reason"], "time")
         states = []
@@ -378,7 +380,6 @@ class Stopped(Sweep):
             super().assertExit(result, rc, *words)
 
     def test_second_sweep_is_refused(self):
-        self.slow()
         process = s.start("sweep", self.job)
         self.addCleanup(self.end, process)
         self.assertTrue(s.wait_for(s.step_reached(cell(self.out, "emotion", "0.002", "1"), 2), process))
@@ -391,7 +392,6 @@ class Stopped(Sweep):
         """The base is opened once for all: files that change while a sweep runs are not mixed in."""
         base = self.path("base")
         shutil.copytree(self.base, base)
-        self.slow()
         process = s.start("sweep", self.job, "--model.base", base)
         self.addCleanup(self.end, process)
         self.assertTrue(s.wait_for(s.step_reached(cell(self.out, "emotion", "0.002", "1"), 2), process))
