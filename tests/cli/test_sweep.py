@@ -363,15 +363,18 @@ class Stopped(Sweep):
         more = ("--sweep.tasks", "emotion", "--sweep.seeds", "1,2,3", "--train.epochs", 2)
         self.go(*more, "--train.max_time", 1e-6, rc=75, words=["train.max_time"])
         self.assertEqual(s.events(cell(self.out, "emotion", "0.002", "1"), "stop")[-1]["reason"], "time")
-        states = []
+        states, between = [0], 0
         for _ in range(30):
             result = self.go(*more, "--train.max_time", 1e-6, rc=None)
             states.append([c["state"] for c in self.sweep()["cells"]].count("done"))
             if result.rc == 0:
                 break
             self.assertExit(result, 75, "train.max_time")
+            if states[-1] > states[-2]:  # the start that ended a run had no time for the next one
+                between += "between two runs" in result.err
+                self.assertEqual(len(os.listdir(os.path.join(self.out, "emotion"))), states[-1])
         self.assertEqual(result.rc, 0)
-        self.assertEqual(sorted(set(states)), [0, 1, 2, 3])
+        self.assertEqual((sorted(set(states)), between), ([0, 1, 2, 3], 2))
         self.assertLessEqual(max(b - a for a, b in zip(states, states[1:])), 1, "no two runs end in one start")
         self.check_table(self.out, ["emotion"], RATES[:1], SEEDS)
 
