@@ -37,9 +37,11 @@ static enum status list_copy(struct job_list *out, const struct job_list *in) {
 // The list, or where it is empty the one value of its key.
 static enum status list_fill(struct job_list *out, const struct job_list *given, const char *value) {
     char *one = value ? strdup(value) : NULL;
-    enum status status = one ? STATUS_OK : no_memory();
-    if (status == STATUS_OK)
-        status = list_copy(out, given->n ? given : &(struct job_list){.at = &one, .n = 1});
+    enum status status = STATUS_OK;
+    if (given->n)
+        status = list_copy(out, given);
+    else
+        status = one ? list_copy(out, &(struct job_list){.at = &one, .n = 1}) : no_memory();
     free(one);
     return status;
 }

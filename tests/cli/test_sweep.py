@@ -545,6 +545,13 @@ class Kinds(Sweep):
         table = self.check_table(self.out, ["emotion"], ["0.001"], ["42"])
         self.assertEqual((table["tasks"][0]["rates"][0]["val"]["sd"], table["tasks"][0]["pairs"]), (None, []))
 
+    def test_flags_alone(self):
+        """No job file, and no data.task beside sweep.tasks."""
+        result = s.run("sweep", "--model.base", self.base, "--data.dir", self.data, "--sweep.tasks", "irony", "--sweep.seeds", "3,1", "--out", self.out,
+                       "--threads", 1, "--train.epochs", 1, "--data.max_length", 40)
+        self.assertExit(result, 0)
+        self.check_table(self.out, ["irony"], ["5.0e-05"], ["3", "1"])
+
     def test_run_passes_the_lists_over(self):
         result = self.train(self.job, "--out", self.out)
         self.assertEqual(len([line for line in result.err.split("\n") if "sweep" in line]), 1)
