@@ -10,8 +10,10 @@
 
 #define TEXTS_SEED 20220901u
 #define VOCABULARY 20000u // made words
-#define WORDS_MEAN 16.5   // of a tweet of TweetEval's train splits: 13.6 to 22
-#define WORDS_SPREAD 7.0
+// Of a text: fewer than a tweet has (13.6 to 22), since made words are cut into more tokens.
+#define WORDS_MEAN 13.0
+#define WORDS_SPREAD 5.5
+#define LETTERS_A_WORD 1.85
 
 static enum status texts_grow(struct bench_texts *texts) {
     if (texts->n < texts->room)
@@ -108,7 +110,7 @@ void bench_text_make(struct text *out, uint64_t row) {
 
 void bench_letters_make(struct text *out, uint64_t row) {
     struct rng rng = rng_stream(TEXTS_SEED, row);
-    const int letters = (int)(1.45 * words_of(&rng)) + 2;
+    const int letters = (int)(LETTERS_A_WORD * words_of(&rng)) + 2;
     uint64_t number = (row & 0xffff) | (row >> 32) << 16; // the first four say which text it is: no two are equal
     for (int i = 0; i < letters; i++, number /= 26)
         text_add(out, &(char){(char)('a' + (i < 4 ? number % 26 : rng_below(&rng, 26)))}, 1);

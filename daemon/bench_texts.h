@@ -31,9 +31,9 @@ enum status bench_texts_make(struct bench_texts *out, size_t n);
 void bench_texts_close(struct bench_texts *texts);
 
 // One made text, number `row`, onto `out`: words of a made vocabulary, frequent ones more often, users, hashtags, signs
-// and emoji; the number of words is spread as that of TweetEval's tweets is (mean 16.5, sd 8).
+// and emoji; as long as tweets in tokens, not in words.
 void bench_text_make(struct text *out, uint64_t row);
-// The same in letters alone, about as many as such a text has tokens (1.45 a word): for the vocabulary of bytes.
+// The same in letters alone, about as many as such a text has tokens: for the vocabulary of bytes.
 void bench_letters_make(struct text *out, uint64_t row);
 
 #endif
