@@ -94,7 +94,9 @@ enum status eval_shard(struct shard *out, const struct source *source, const str
     const char *root = getenv("TMPDIR");
     char *cache = text_format("%s/finetuned-eval-XXXXXX", root && *root ? root : "/tmp");
     if (!cache || !mkdtemp(cache)) {
-        enum status status = status_errno(STATUS_IO, "eval: a temporary folder %s", cache ? cache : "");
+        enum status status = status_errno(
+            STATUS_IO, "eval: a temporary folder %s (TMPDIR says where; set it to one that can be written)",
+            cache ? cache : "");
         free(cache);
         return status;
     }

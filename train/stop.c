@@ -18,12 +18,14 @@ static void stop_handler(int signal) {
 }
 
 enum status stop_install(void) {
-    static const int signals[] = {SIGTERM, SIGUSR1, SIGINT};
-    struct sigaction action = {.sa_handler = stop_handler, .sa_flags = SA_RESTART};
+    static const int signals[] = {SIGTERM, SIGUSR1, SIGINT, SIGHUP};
+    struct sigaction action = {.sa_handler = stop_handler, .sa_flags = SA_RESTART}, before;
     sigemptyset(&action.sa_mask);
-    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
-        if (sigaction(signals[i], &action, NULL) != 0)
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
+        bool ignored = signals[i] == SIGHUP && sigaction(SIGHUP, NULL, &before) == 0 && before.sa_handler == SIG_IGN;
+        if (!ignored && sigaction(signals[i], &action, NULL) != 0) // under nohup a hang-up is nothing
             return status_errno(STATUS_SYSTEM, "stop: installing the handler of %s", stop_name(signals[i]));
+    }
     return STATUS_OK;
 }
 
@@ -31,7 +33,7 @@ int stop_signal(void) {
     return stop_first;
 }
 
-#define TIME_OVER 1u // bit 0: no signal has that number
+#define TIME_OVER 1u // bit 0: no signal has that number; SIGHUP's is 1
 
 uint32_t stop_flags(bool time_over) {
     return (stop_first ? 1u << stop_first : 0) | (time_over ? TIME_OVER : 0);
@@ -53,6 +55,8 @@ const char *stop_name(int signal) {
         return "SIGUSR1";
     case SIGINT:
         return "SIGINT";
+    case SIGHUP:
+        return "SIGHUP";
     default:
         return "none";
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Why a run stops before its end. Signals: SIGTERM, SIGUSR1 and SIGINT set a flag; the next step boundary acts on it. A
-// second SIGINT quits at once. Time: train.max_time is over, by the clock of rank 0.
+// Why a run stops before its end. Signals: SIGTERM, SIGUSR1, SIGINT and SIGHUP (unless it is ignored) set a flag; the
+// next step boundary acts on it. A second SIGINT quits at once. Time: train.max_time is over, by the clock of rank 0.
 #ifndef FINETUNED_TRAIN_STOP_H
 #define FINETUNED_TRAIN_STOP_H
 
@@ -18,7 +18,7 @@ uint32_t stop_flags(bool time_over);
 // The signal in the flags, the lowest of several; 0 if there is none. Whether the time is over.
 int stop_flags_signal(uint32_t flags);
 bool stop_flags_time(uint32_t flags);
-// "SIGTERM", "SIGUSR1", "SIGINT".
+// "SIGTERM", "SIGUSR1", "SIGINT", "SIGHUP".
 const char *stop_name(int signal);
 
 #endif

@@ -108,7 +108,10 @@ static enum status look_inputs(struct trainer *t) {
     const char *root = getenv("TMPDIR");
     char *spare = text_format("%s/finetuned-look-XXXXXX", root && *root ? root : "/tmp");
     bool made = spare && mkdtemp(spare);
-    enum status status = made ? STATUS_OK : status_errno(STATUS_IO, "a temporary folder %s", spare ? spare : "");
+    enum status status =
+        made ? STATUS_OK
+             : status_errno(STATUS_IO, "a temporary folder %s (TMPDIR says where; set it to one that can be written)",
+                            spare ? spare : "");
     status = comm_agree(t->comm, status);
     t->inputs.spare = spare;
     if (status == STATUS_OK)
@@ -158,7 +161,8 @@ bool trainer_ended(const struct trainer *t) {
 }
 
 static enum status open_ready(struct trainer *t) {
-    if (t->comm->rank == 0 && !t->look)
+    bool fewer = t->complete && t->state.steps_total < t->state.step; // not the job that was run
+    if (t->comm->rank == 0 && !t->look && !fewer)
         TRY(open_job_file(t->job));
     t->started = trainer_clock();
     t->meter.since = t->started;

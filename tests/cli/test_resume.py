@@ -485,7 +485,14 @@ class Refused(Resume):
         self.assertEqual([e["step"] for e in s.events(self.out, "step")][8:], list(range(1, 16)), result)
         self.assertEqual(s.tensors_differ(s.checkpoint_tensors(s.checkpoint(self.out)), s.checkpoint_tensors(s.checkpoint(self.unbroken))), [])
         # what would start afresh each time is not what a restarted job should read
-        self.assertIn("resume: auto", open(f"{self.out}/job.yaml").read())
+        self.assertIn("resume: auto", "\n".join(s.file_lines(f"{self.out}/job.yaml")))
+
+    def test_fewer_steps_than_done(self):
+        self.go()
+        before = "\n".join(s.file_lines(f"{self.out}/job.yaml"))
+        result = self.go("--train.max_steps", 2)
+        self.assertIn("fewer steps", result.err)
+        self.assertEqual("\n".join(s.file_lines(f"{self.out}/job.yaml")), before)
 
     def test_never_then_stopped(self):
         result = self.go("--checkpoints.resume", "never", "--train.max_time", 0.001, rc=75)
