@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Stopped, killed and resumed runs equal the unbroken one, bit for bit; what resume refuses; the owner of an output folder."""
 import os
+import pathlib
 import shutil
 import signal
 import socket
@@ -485,14 +486,14 @@ class Refused(Resume):
         self.assertEqual([e["step"] for e in s.events(self.out, "step")][8:], list(range(1, 16)), result)
         self.assertEqual(s.tensors_differ(s.checkpoint_tensors(s.checkpoint(self.out)), s.checkpoint_tensors(s.checkpoint(self.unbroken))), [])
         # what would start afresh each time is not what a restarted job should read
-        self.assertIn("resume: auto", "\n".join(s.file_lines(f"{self.out}/job.yaml")))
+        self.assertIn("resume: auto", pathlib.Path(self.out, "job.yaml").read_text())
 
     def test_fewer_steps_than_done(self):
         self.go()
-        before = "\n".join(s.file_lines(f"{self.out}/job.yaml"))
+        before = pathlib.Path(self.out, "job.yaml").read_text()
         result = self.go("--train.max_steps", 2)
         self.assertIn("fewer steps", result.err)
-        self.assertEqual("\n".join(s.file_lines(f"{self.out}/job.yaml")), before)
+        self.assertEqual(pathlib.Path(self.out, "job.yaml").read_text(), before)
 
     def test_never_then_stopped(self):
         result = self.go("--checkpoints.resume", "never", "--train.max_time", 0.001, rc=75)
