@@ -58,7 +58,7 @@ def squad_make(folder, version=2, train=32, val=12, test=12):
 def arguments(data, out, *more):
     return ["--model.base", "random:tiny", "--model.head", "question_answering", "--data.format", "squad", "--data.dir", data,
             "--data.max_length", 64, "--data.doc_stride", 16, "--threads", 1, "--train.batch", 8, "--train.parts", 4,
-            "--train.lr", 5e-3, "--log.every", 1, "--log.samples", "true", "--out", out, *more]
+            "--train.lr", 5e-3, "--log.every", 1, "--log.samples", "true", "--job", "job", "--out", out, *more]
 
 
 # ---- SQuAD's metrics, for texts whose letters are ASCII
@@ -196,7 +196,7 @@ class Trained(Questions):
         for wanted in (f"## test: f1 {report['test']['f1']:.4f}", f"em {report['test']['em']:.4f}", "12 questions", "| with an answer |",
                        "| without |", "windows", f"| val em | {report['val']['em']:.4f} |"):
             self.assertIn(wanted, text)
-        for unwanted in ("precision", "Confusion", "accuracy", "macro", "nan", "0 examples"):
+        for unwanted in ("precision", "Confusion", "accuracy", "macro", "nan", " examples,"):
             self.assertNotIn(unwanted, text)
         result = s.run("report", self.out)
         self.assertExit(result, 0)
