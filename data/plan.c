@@ -131,8 +131,7 @@ void plan_at(struct plan *plan, uint64_t cursor, struct plan_batch *out) {
 uint32_t plan_auto_parts(uint32_t batch, uint64_t tokens, uint32_t n) {
     uint64_t parts = 1;
     // 2 parts <= batch * (tokens / n) / 50, without rounding
-    while (2 * parts <= batch && 2 * parts <= PLAN_AUTO_MOST &&
-           (unsigned __int128)2 * parts * 50 * n <= (unsigned __int128)batch * tokens)
+    while (2 * parts <= batch && (unsigned __int128)2 * parts * 50 * n <= (unsigned __int128)batch * tokens)
         parts *= 2;
     return (uint32_t)parts;
 }

@@ -42,8 +42,7 @@ uint64_t plan_batches(const struct plan *plan);
 // the plan's own memory, valid until the next call.
 void plan_at(struct plan *plan, uint64_t cursor, struct plan_batch *out);
 
-#define PLAN_AUTO_MOST 4096u // what one rank can run
-// G for `auto`: the largest power of two <= min(batch, batch * mean tokens / 50, PLAN_AUTO_MOST), at least 1.
+// G for `auto`: the largest power of two <= min(batch, batch * mean tokens / 50), at least 1.
 uint32_t plan_auto_parts(uint32_t batch, uint64_t tokens, uint32_t n);
 // Into how many parts a world cuts a batch of a job of `parts` (a power of two) parts: the same power of two of them
 // for each rank. `parts` itself if the world is a power of two, else world * parts / (the next power of two above

@@ -17,7 +17,11 @@
 static enum status setup_parts(struct trainer *t, uint32_t *parts) {
     const struct shard *train = &t->inputs.shards[SPLIT_TRAIN];
     uint32_t batch = (uint32_t)t->job->train.batch, world = (uint32_t)t->comm->world;
-    *parts = t->job->train.parts ? (uint32_t)t->job->train.parts : plan_auto_parts(batch, train->tokens, train->n);
+    uint32_t automatic = plan_auto_parts(batch, train->tokens, train->n);
+    if (automatic >
+        PASS_PARTS_MAX) // what one rank can run: a batch of more texts than anyone has is no mistake in parts
+        automatic = PASS_PARTS_MAX;
+    *parts = t->job->train.parts ? (uint32_t)t->job->train.parts : automatic;
     if (world > *parts)
         return status_set(STATUS_USAGE,
                           "train.parts: a batch of %u has %u part%s%s, but there are %u ranks: start at most %u, or "
