@@ -51,9 +51,9 @@ void doctor_job(struct doctor *d) {
     }
     if (!t)
         return;
-    doctor_ok(d, "%s: %llu parameters, %u train texts, %llu steps to go; %s", t->job->job,
+    doctor_ok(d, "%s: %llu parameters, %u train %s, %llu steps to go; %s", t->job->job,
               (unsigned long long)t->table.count, t->inputs.shards[SPLIT_TRAIN].n,
-              (unsigned long long)d->report.work.steps,
+              t->inputs.shards[SPLIT_TRAIN].spans ? "windows" : "texts", (unsigned long long)d->report.work.steps,
               t->complete ? "it is complete"
               : t->from   ? "it goes on from a checkpoint"
                           : "a fresh start");
