@@ -19,6 +19,19 @@ static double official(const json_t *report, const char *part, const char *split
     return json_is_number(value) ? json_number_value(value) : (double)NAN;
 }
 
+// Scores are shares; -1 is TweetEval's for a class that never occurs.
+static bool score_fits(double score) {
+    return isnan(score) || (score >= -1 && score <= 1);
+}
+
+// A report that was put here from elsewhere would be counted as this cell's.
+static bool report_is_of(const json_t *report, const struct job *job) {
+    const json_t *seed = json_object_get(report, "seed");
+    const char *name = json_string_value(json_object_get(report, "job"));
+    return json_is_integer(seed) && (uint64_t)json_integer_value(seed) == job->train.seed && name &&
+           strcmp(name, job->job) == 0;
+}
+
 static uint64_t count(const json_t *report, const char *key) {
     json_int_t value = json_integer_value(json_object_get(report, key));
     return value > 0 ? (uint64_t)value : 0;
@@ -35,7 +48,15 @@ enum status sweep_cell_read(struct sweep_cell *cell) {
     cell->scores[SWEEP_LAST_TEST] = official(report, "last", "test");
     cell->step = count(report, "steps");
     cell->best_step = count(report, "best_step");
+    bool own = report_is_of(report, cell->job);
     json_decref(report);
+    for (int score = 0; score < SWEEP_SCORES; score++)
+        own = own && score_fits(cell->scores[score]);
+    if (!own)
+        return status_set(STATUS_DATA,
+                          "%s/report.json is not this run's (its job, seed or scores don't fit): remove it and start "
+                          "the sweep again",
+                          cell->job->out);
     if (!metric || isnan(cell->scores[SWEEP_VAL]) || isnan(cell->scores[SWEEP_LAST_VAL]))
         return status_set(STATUS_DATA, "%s/report.json lacks val's scores: remove it and start the sweep again",
                           cell->job->out);

@@ -446,6 +446,11 @@ class Mended(Sweep):
                 file.write(content)
             self.go(rc=65, words=[path])
 
+    def test_a_report_of_another_run(self):
+        path = os.path.join(cell(self.out, "emotion", RATES[0], "2"), "report.json")
+        shutil.copy(os.path.join(cell(self.out, "emotion", RATES[0], "1"), "report.json"), path)
+        self.go(rc=65, words=[path, "not this run's"])
+
     def test_more_epochs(self):
         """Runs go on to more epochs, as with run."""
         self.go("--train.epochs", 3, "--sweep.tasks", "emotion", "--sweep.seeds", 1)
