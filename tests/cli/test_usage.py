@@ -287,7 +287,10 @@ class Config(s.Case):
 
     def test_name_from_the_file(self):
         job = self.write("my-job.yaml", "model: {base: random:tiny}\n")
-        self.assertRegex(s.run("config", job, "--yaml").out, r"(?m)^job: my-job\b")
+        # in a file to edit it goes on following the file's name
+        self.assertRegex(s.run("config", job, "--yaml").out, r"(?m)^# job: my-job\b")
+        self.assertRegex(s.run("config", job).out, r"(?m)^job: my-job\b")
+        self.assertRegex(s.run("config", "--out", "runs/mine").out, r"(?m)^job: mine\b")
 
 
 if __name__ == "__main__":
