@@ -116,8 +116,10 @@ mpirun_setup() {
     slots=$("${MPIRUN[@]}" --display-allocation -np 1 true 2>/dev/null | sed -n 's/.*[[:space:]]slots=\([0-9]*\).*/\1/p' | head -n 1)
     if [ "${slots:-1}" -lt 2 ]; then
         MPIRUN+=(--oversubscribe)
-    elif "${MPIRUN[@]}" -np 2 --map-by "slot:PE=$((slots / 2))" --bind-to core true >/dev/null 2>&1; then
+    elif [ "$slots" -ge 4 ] && "${MPIRUN[@]}" -np 2 --map-by "slot:PE=$((slots / 2))" --bind-to core true >/dev/null 2>&1; then
         MPIRUN+=(--map-by "slot:PE=$((slots / 2))" --bind-to core)
+    else
+        MPIRUN+=(--bind-to none) # the ranks share the CPUs themselves
     fi
     MPIRUN+=(-np 2)
 }

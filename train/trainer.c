@@ -80,7 +80,7 @@ static unsigned open_threads(const struct trainer *t) {
     unsigned cpus = pool_cpus(), host = pool_cpus_host(), ranks = (unsigned)t->comm->local_world;
     if (t->job->threads)
         return (unsigned)t->job->threads;
-    if (cpus == 1 && host > ranks && t->comm->local_rank == 0)
+    if (cpus == 1 && host > 1 && t->comm->local_rank == 0)
         log_warn(
             "threads: rank %d may use one CPU of %u: start mpirun with --bind-to none or --map-by slot:PE=n for more",
             t->comm->rank, host);
