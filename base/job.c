@@ -93,15 +93,13 @@ static enum status job_flags(struct job_draft *draft, const char *const *flags, 
 
 // ---- resolving
 
-// "runs/emotion.yaml" -> "emotion"; without a file the folder's name, "runs/emotion" -> "emotion"; "job" where that is
-// no name.
+// "runs/emotion.yaml" -> "emotion"; "job" where that is no name.
 static enum status job_name_default(struct job_draft *draft) {
     if (draft->job.job)
         return STATUS_OK;
-    bool given = !draft->file && draft->from[option_find("out") - options] == JOB_FROM_FLAG;
-    const char *path = draft->file ? draft->file : given ? draft->job.out : "";
-    const char *slash = strrchr(path, '/'), *first = slash ? slash + 1 : path;
-    const char *dot = draft->file ? strrchr(first, '.') : NULL;
+    const char *file = draft->file ? draft->file : "";
+    const char *slash = strrchr(file, '/'), *first = slash ? slash + 1 : file;
+    const char *dot = strrchr(first, '.');
     char *name = strndup(first, dot ? (size_t)(dot - first) : strlen(first));
     if (!name)
         return status_set(STATUS_SYSTEM, "job: no memory");

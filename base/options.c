@@ -40,7 +40,7 @@ static const char *const weightings[] = {"none", "balanced", NULL};
 // clang-format off
 const struct option options[] = {
     TEXT("job", job, NULL, .flags = OPTION_NAME, .range = "a name of at most 100 bytes without / and <",
-         .help = "name of the job; by default the job file's name without its ending, without a file that of --out"),
+         .help = "name of the job; by default the job file's name without its ending, without a file job"),
     TEXT("out", out, "runs/<job>", .range = "a path",
          .help = "everything the job writes"),
     INTEGER("threads", threads, "auto", 1, 4096, .words = {{"auto", 0}},

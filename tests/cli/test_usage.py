@@ -290,7 +290,6 @@ class Config(s.Case):
         # in a file to edit it goes on following the file's name
         self.assertRegex(s.run("config", job, "--yaml").out, r"(?m)^# job: my-job\b")
         self.assertRegex(s.run("config", job).out, r"(?m)^job: my-job\b")
-        self.assertRegex(s.run("config", "--out", "runs/mine").out, r"(?m)^job: mine\b")
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         return 0;
     }
     if (job_print_yaml(&yaml, job, true) != STATUS_OK ||
-        job_parse(&again, yaml, strlen(yaml), "again.yaml", NULL, 0, JOB_NEED_NOTHING) != STATUS_OK ||
+        job_parse(&again, yaml, strlen(yaml), "fuzz.yaml", NULL, 0, JOB_NEED_NOTHING) != STATUS_OK ||
         job_print_yaml(&second, again, true) != STATUS_OK || strcmp(yaml, second) != 0)
         abort();
     free(yaml);
