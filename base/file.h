@@ -61,10 +61,11 @@ enum status file_remove(const char *path);
 // The names in a folder (without . and ..), sorted by bytes; `names` is malloc'ed, as is each name.
 enum status file_list(char ***names, size_t *n, const char *path);
 void file_list_free(char **names, size_t n);
-// Removes what a process that was ended left of its temporary files and folders in `folder` (names with .tmp-<digits>
-// or .old-<digits>, those that begin with `but` excepted), and says so in the log. A folder that is not there is no
-// error. For the one who holds the folder.
-enum status file_sweep(const char *folder, const char *but);
+// Whether a name is that of a temporary file or folder on its way: it holds .tmp-<digit> or .old-<digit>.
+bool file_is_temporary(const char *name);
+// Removes what a process that was ended left in `folder`: the names that `is_left` says, each told in the log. A folder
+// that is not there is no error. For the one who holds the folder.
+enum status file_sweep(const char *folder, bool (*is_left)(const char *name));
 // Makes or atomically replaces a relative symbolic link.
 enum status file_link(const char *path, const char *target);
 

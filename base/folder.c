@@ -166,7 +166,7 @@ void file_list_free(char **names, size_t n) {
     free(names);
 }
 
-static bool sweep_matches(const char *name) {
+bool file_is_temporary(const char *name) {
     static const char *const marks[] = {".tmp-", ".old-"};
     for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
         const char *mark = strstr(name, marks[i]);
@@ -187,7 +187,7 @@ static enum status sweep_one(const char *folder, const char *name) {
     return status;
 }
 
-enum status file_sweep(const char *folder, const char *but) {
+enum status file_sweep(const char *folder, bool (*is_left)(const char *name)) {
     char **names;
     size_t n;
     enum status status = STATUS_OK;
@@ -195,7 +195,7 @@ enum status file_sweep(const char *folder, const char *but) {
         return STATUS_OK;
     TRY(file_list(&names, &n, folder));
     for (size_t i = 0; i < n && status == STATUS_OK; i++)
-        if (sweep_matches(names[i]) && strncmp(names[i], but, strlen(but)) != 0)
+        if (is_left(names[i]))
             status = sweep_one(folder, names[i]);
     file_list_free(names, n);
     return status;

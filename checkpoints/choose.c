@@ -208,27 +208,6 @@ static bool sweep_is_leftover(const char *name) {
            strncmp(name, ".best.tmp-", 10) == 0;
 }
 
-static enum status sweep_one(const char *dir, const char *name) {
-    char *path = path_join(dir, name);
-    if (!path)
-        return choice_no_memory(dir);
-    enum status status = file_remove(path);
-    if (status == STATUS_OK)
-        log_info("checkpoint: removed %s, which a run that ended too early had left", path);
-    free(path);
-    return status;
-}
-
 enum status checkpoint_sweep(const char *dir) {
-    char **names;
-    size_t n;
-    if (!file_exists(dir))
-        return STATUS_OK;
-    TRY(file_list(&names, &n, dir));
-    enum status status = STATUS_OK;
-    for (size_t i = 0; i < n && status == STATUS_OK; i++)
-        if (sweep_is_leftover(names[i]))
-            status = sweep_one(dir, names[i]);
-    file_list_free(names, n);
-    return status;
+    return file_sweep(dir, sweep_is_leftover);
 }

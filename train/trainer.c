@@ -52,12 +52,18 @@ static enum status look_claim(const struct job *job) {
     return file_can_make_folders(job->checkpoints.dir);
 }
 
+// Our own owner's file is being written all the time.
+static bool open_is_left(const char *name) {
+    return file_is_temporary(name) && strncmp(name, ".owner", 6) != 0;
+}
+
 // What an earlier start left half-made beside the checkpoints, which have a sweep of their own.
 static enum status open_sweep(const struct job *job) {
     char *artifacts = path_join(job->out, "artifacts");
-    enum status status = artifacts ? file_sweep(job->out, ".owner") : status_set(STATUS_SYSTEM, "trainer: no memory");
+    enum status status =
+        artifacts ? file_sweep(job->out, open_is_left) : status_set(STATUS_SYSTEM, "trainer: no memory");
     if (status == STATUS_OK)
-        status = file_sweep(artifacts, ".owner");
+        status = file_sweep(artifacts, open_is_left);
     free(artifacts);
     return status;
 }
