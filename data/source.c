@@ -319,11 +319,24 @@ void source_hash(const struct source *source, struct hash_stream *hash) {
     }
 }
 
-static enum status ids_read(int32_t *out, const struct file_map *map, const char *path, uint32_t n_labels) {
-    struct row row = row_first(map->at, map->size);
-    size_t n = row_count(map->at, map->size), line = 0;
-    for (size_t i = 0; i < n; i++)
-        TRY(label_next(&row, &line, path, n_labels ? n_labels : LABELS_MAX, &out[i]));
+enum status source_label_parse(int32_t **out, size_t *n, const char *path, const char *bytes, size_t size,
+                               uint32_t n_labels) {
+    size_t rows = row_count(bytes, size), line = 0;
+    struct row row = row_first(bytes, size);
+    enum status status = STATUS_OK;
+    int32_t *ids = calloc(rows ? rows : 1, sizeof *ids);
+    *out = NULL;
+    *n = 0;
+    if (!ids)
+        return status_set(STATUS_SYSTEM, "%s: no memory", path);
+    for (size_t i = 0; i < rows && status == STATUS_OK; i++)
+        status = label_next(&row, &line, path, n_labels ? n_labels : LABELS_MAX, &ids[i]);
+    if (status != STATUS_OK) {
+        free(ids);
+        return status;
+    }
+    *out = ids;
+    *n = rows;
     return STATUS_OK;
 }
 
@@ -332,15 +345,7 @@ enum status source_label_file(int32_t **out, size_t *n, const char *path, uint32
     *out = NULL;
     *n = 0;
     TRY(file_map_open(&map, path));
-    size_t rows = row_count(map.at, map.size);
-    int32_t *ids = calloc(rows ? rows : 1, sizeof *ids);
-    enum status status = ids ? ids_read(ids, &map, path, n_labels) : status_set(STATUS_SYSTEM, "%s: no memory", path);
+    enum status status = source_label_parse(out, n, path, map.at, map.size, n_labels);
     file_map_close(&map);
-    if (status != STATUS_OK) {
-        free(ids);
-        return status;
-    }
-    *out = ids;
-    *n = rows;
-    return STATUS_OK;
+    return status;
 }

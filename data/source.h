@@ -103,6 +103,8 @@ enum status source_parse(struct source *out, const char *text_path, const char *
                          const char *label_path, const char *ids, size_t ids_size, uint32_t n_labels);
 
 // A label file alone (predictions, gold): ids, one a row, each checked against n_labels (0 = any id below LABELS_MAX).
+enum status source_label_parse(int32_t **out, size_t *n, const char *path, const char *bytes, size_t size,
+                               uint32_t n_labels);
 enum status source_label_file(int32_t **out, size_t *n, const char *path, uint32_t n_labels);
 
 #endif

@@ -199,23 +199,29 @@ static enum status config_parse(struct tokenizer *tokenizer, enum tokenizer_file
 }
 
 // added_tokens.json is how older versions wrote what added_tokens_decoder says now; it may only repeat what is known.
-static enum status added_check(const struct tokenizer *tokenizer) {
-    const struct tokenizer_file *file = &tokenizer->files[FILE_ADDED_TOKENS];
+enum status tokenizer_check_added(const struct tokenizer *tokenizer, const char *bytes, size_t size) {
     const char *text;
     json_t *root, *id;
     enum status status = STATUS_OK;
-    if (!file->bytes)
-        return STATUS_OK;
-    TRY(tokenizer_json_load(&root, file->bytes, file->size, 0));
+    TRY(tokenizer_json_load(&root, bytes, size, 0));
+    if (!json_is_object(root))
+        status = status_set(STATUS_DATA, "not an object of tokens and ids");
     json_object_foreach(root, text, id) {
-        if (status == STATUS_OK && tokenizer_find(tokenizer, text, strlen(text)) != json_integer_value(id))
+        if (status == STATUS_OK &&
+            (!json_is_integer(id) || tokenizer_find(tokenizer, text, strlen(text)) != json_integer_value(id)))
             status = status_set(STATUS_DATA,
-                                "added_tokens.json: \"%s\" is not in the vocabulary: save the tokenizer with a newer "
+                                "\"%s\" is not in the vocabulary: save the tokenizer with a newer "
                                 "Transformers, which writes tokenizer.json",
                                 vocabulary_quote(text, strlen(text)));
     }
     json_decref(root);
     return status;
+}
+
+static enum status added_check(const struct tokenizer *tokenizer) {
+    const struct tokenizer_file *file = &tokenizer->files[FILE_ADDED_TOKENS];
+    enum status status = file->bytes ? tokenizer_check_added(tokenizer, file->bytes, file->size) : STATUS_OK;
+    return status == STATUS_OK ? status : status_add(status, "%s", tokenizer_file_names[FILE_ADDED_TOKENS]);
 }
 
 static enum status folder_parse(struct tokenizer *tokenizer, const char *folder) {

@@ -65,6 +65,9 @@ enum status tokenizer_parse_wordpiece(struct tokenizer *tokenizer, const char *v
 // `decoder`: set if it held added_tokens_decoder.
 enum status tokenizer_parse_config(struct tokenizer *tokenizer, const char *bytes, size_t size, bool *decoder);
 
+// Checks added_tokens.json against what is known by now.
+enum status tokenizer_check_added(const struct tokenizer *tokenizer, const char *bytes, size_t size);
+
 // After all files: finds the special tokens, checks that what must be there is.
 enum status tokenizer_finish(struct tokenizer *tokenizer);
 

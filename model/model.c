@@ -93,8 +93,9 @@ static enum status settings_take(struct model_settings *out, const json_t *root,
     return STATUS_OK;
 }
 
-static enum status settings_parse(struct model_settings *out, const char *bytes, size_t size, const char *path) {
+enum status model_settings_parse(struct model_settings *out, const char *bytes, size_t size, const char *path) {
     json_error_t error;
+    *out = (struct model_settings){.special = TOKENIZER_LITERAL};
     json_t *root = json_loadb(bytes, size, JSON_REJECT_DUPLICATES, &error);
     if (!root)
         return status_set(STATUS_DATA, "%s:%d: not valid JSON: %s", path, error.line, error.text);
@@ -114,7 +115,7 @@ enum status model_settings_read(struct model_settings *out, const char *folder) 
     size_t size;
     if (file_named(path)) {
         TRY_GOTO(file_read(&bytes, &size, path, SETTINGS_MAX), done);
-        status = settings_parse(out, bytes, size, path);
+        status = model_settings_parse(out, bytes, size, path);
     }
 done:
     free(bytes);

@@ -37,6 +37,8 @@ void model_close(struct model *model);
 
 // Reads <folder>/finetuned.json; defaults (0, literal) where it is missing.
 enum status model_settings_read(struct model_settings *out, const char *folder);
+// The same of bytes; the path is for messages.
+enum status model_settings_parse(struct model_settings *out, const char *bytes, size_t size, const char *path);
 enum status model_settings_write(const struct model_settings *settings, const char *folder);
 
 // A tokenizer must not give ids that the model has no row for.

@@ -2,10 +2,8 @@
 #include "model/weight_files.h"
 
 #include "base/file.h"
-#include "data/row.h"
+#include "model/weight_index.h"
 
-#include <jansson.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -96,25 +94,9 @@ static enum status tensors_gather(struct weight_files *files) {
     return STATUS_OK;
 }
 
-// A shard's name must be that of a file in the index's folder, nothing that leads elsewhere.
-static enum status shard_name_check(const struct weight_files *files, const char *tensor, const json_t *value) {
-    const char *name = json_string_value(value);
-    size_t size = name ? strlen(name) : 0;
-    char shown[ROW_SHOW];
-    bool plain =
-        size > 0 && size <= NAME_MAX && !strchr(name, '/') && strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
-    for (size_t i = 0; i < size; i++)
-        plain = plain && (unsigned char)name[i] >= 0x20 && name[i] != 0x7f;
-    return plain ? STATUS_OK
-                 : status_set(STATUS_DATA, "%s: weight_map: tensor %.200s: %s is not the name of a file beside it",
-                              files->path, tensor, name ? row_show(shown, name, size) : "what is there");
-}
-
 static enum status shards_open(struct weight_files *files, const json_t *shards, const char *folder) {
     const char *name;
     const json_t *value;
-    if (json_object_size(shards) > WEIGHT_SHARDS_MAX)
-        return status_set(STATUS_DATA, "%s: more than %u shards", files->path, WEIGHT_SHARDS_MAX);
     files->parts = calloc(json_object_size(shards) + 1, sizeof *files->parts);
     if (!files->parts)
         return no_memory(files->path);
@@ -132,13 +114,13 @@ static int by_path(const void *a, const void *b) {
 }
 
 // Every tensor of every shard is one that the map places there. Then the counts say whether the map knows of more.
-static enum status shards_check(const struct weight_files *files, const json_t *map) {
+static enum status shards_check(const struct weight_files *files, const struct weight_index *index) {
     for (size_t i = 0; i < files->n_parts; i++) {
         const struct tensor *at;
         const char *path = files->parts[i].path, *slash = strrchr(path, '/');
         size_t n = part_tensors(&at, &files->parts[i]);
         for (size_t k = 0; k < n; k++) {
-            const char *said = json_string_value(json_object_get(map, at[k].name));
+            const char *said = weight_index_file(index, at[k].name);
             if (!said || strcmp(said, slash ? slash + 1 : path) != 0)
                 return status_set(STATUS_DATA, "%s: tensor %.200s: %s places it in %.80s", path, at[k].name,
                                   files->path, said ? said : "no file");
@@ -158,39 +140,27 @@ static enum status map_check(const struct weight_files *files, const json_t *map
     return STATUS_OK;
 }
 
-static enum status map_open(struct weight_files *files, const json_t *map, json_t *shards, const char *folder) {
-    const char *tensor;
-    json_t *value;
-    if (!json_is_object(map) || json_object_size(map) == 0)
-        return status_set(STATUS_DATA, "%s: no weight_map {\"tensor\": \"file\", …}", files->path);
-    json_object_foreach((json_t *)(uintptr_t)map, tensor, value) {
-        TRY(shard_name_check(files, tensor, value));
-        if (json_object_set_new(shards, json_string_value(value), json_true()) != 0)
-            return no_memory(files->path);
-    }
-    TRY(shards_open(files, shards, folder));
+static enum status map_open(struct weight_files *files, const struct weight_index *index, const char *folder) {
+    TRY(shards_open(files, index->shards, folder));
     qsort(files->parts, files->n_parts, sizeof *files->parts, by_path);
-    TRY(shards_check(files, map));
+    TRY(shards_check(files, index));
     TRY(tensors_gather(files));
-    return map_check(files, map);
+    return map_check(files, index->map);
 }
 
 static enum status index_open(struct weight_files *files) {
     const char *slash = strrchr(files->path, '/');
     size_t folder_size = !slash ? 0 : slash > files->path ? (size_t)(slash - files->path) : 1; // "/" stays
     char *bytes = NULL, *folder = strndup(files->path, folder_size);
+    struct weight_index index = {0};
     size_t size;
-    json_error_t error;
-    json_t *root = NULL, *shards = json_object();
     enum status status;
-    TRY_GOTO(folder && shards ? STATUS_OK : no_memory(files->path), done);
+    TRY_GOTO(folder ? STATUS_OK : no_memory(files->path), done);
     TRY_GOTO(file_read(&bytes, &size, files->path, WEIGHT_INDEX_MAX), done);
-    root = json_loadb(bytes, size, JSON_REJECT_DUPLICATES, &error);
-    status = root ? map_open(files, json_object_get(root, "weight_map"), shards, folder)
-                  : status_set(STATUS_DATA, "%s:%d: %s", files->path, error.line, error.text);
+    TRY_GOTO(weight_index_parse(&index, bytes, size, files->path), done);
+    status = map_open(files, &index, folder);
 done:
-    json_decref(root);
-    json_decref(shards);
+    weight_index_release(&index);
     free(bytes);
     free(folder);
     return status;

@@ -11,9 +11,6 @@
 #include "model/tensor.h"
 #include "model/torch_file.h"
 
-#define WEIGHT_INDEX_MAX ((size_t)64 << 20) // bytes of an index
-#define WEIGHT_SHARDS_MAX 4096u
-
 struct weight_part {
     char *path;
     bool torch; // which of the two below

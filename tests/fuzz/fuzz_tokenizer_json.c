@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A tokenizer's files as pure functions of bytes. The first byte says which: '{' a tokenizer.json, 'v' a vocab.txt,
-// 'c' a tokenizer_config.json for it, 'm' a vocab.json, a NUL, and a merges.txt. What is accepted is tried on a text.
+// 'm' a vocab.json, a NUL, and a merges.txt; for a WordPiece vocabulary 'c' a tokenizer_config.json or
+// special_tokens_map.json, 'a' an added_tokens.json; 'b' the former for byte-level BPE. What is accepted is tried on a
+// text.
 #include "data/tokenizer_parts.h"
 
 static enum status bpe_parse(struct tokenizer *tokenizer, const char *bytes, size_t size) {
@@ -9,11 +11,28 @@ static enum status bpe_parse(struct tokenizer *tokenizer, const char *bytes, siz
     return tokenizer_parse_bpe(tokenizer, bytes, first, bytes + rest, size - rest);
 }
 
-static enum status config_parse(struct tokenizer *tokenizer, const char *bytes, size_t size) {
+static enum status config_parse(struct tokenizer *tokenizer, const char *bytes, size_t size, bool added) {
     static const char vocab[] = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n##b\n";
     bool decoder = false;
     TRY(tokenizer_parse_wordpiece(tokenizer, vocab, sizeof vocab - 1));
-    return tokenizer_parse_config(tokenizer, bytes, size, &decoder);
+    return added ? tokenizer_check_added(tokenizer, bytes, size)
+                 : tokenizer_parse_config(tokenizer, bytes, size, &decoder);
+}
+
+static enum status config_parse_bpe(struct tokenizer *tokenizer, const char *bytes, size_t size) {
+    json_t *vocab =
+        json_pack("{s:i, s:i, s:i, s:i, s:i}", "<s>", 256, "<pad>", 257, "</s>", 258, "<unk>", 259, "<mask>", 260);
+    bool decoder = false;
+    for (unsigned byte = 0; byte < 256; byte++) {
+        char text[5] = {0};
+        bpe_alphabet(byte, text);
+        json_object_set_new(vocab, text, json_integer(byte));
+    }
+    char *text = json_dumps(vocab, 0);
+    enum status status = tokenizer_parse_bpe(tokenizer, text, strlen(text), "", 0);
+    free(text);
+    json_decref(vocab);
+    return status == STATUS_OK ? tokenizer_parse_config(tokenizer, bytes, size, &decoder) : status;
 }
 
 static enum status any_parse(struct tokenizer *tokenizer, const char *bytes, size_t size) {
@@ -21,7 +40,10 @@ static enum status any_parse(struct tokenizer *tokenizer, const char *bytes, siz
     case 'v':
         return tokenizer_parse_wordpiece(tokenizer, bytes + 1, size - 1);
     case 'c':
-        return config_parse(tokenizer, bytes + 1, size - 1);
+    case 'a':
+        return config_parse(tokenizer, bytes + 1, size - 1, *bytes == 'a');
+    case 'b':
+        return config_parse_bpe(tokenizer, bytes + 1, size - 1);
     case 'm':
         return bpe_parse(tokenizer, bytes + 1, size - 1);
     default:
