@@ -2,6 +2,7 @@
 #include "base/file.h"
 
 #include "base/file_parts.h"
+#include "base/pulse.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,6 +13,9 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#define PIECE ((size_t)16 << 20) // bytes of one read or write, between two beats (base/pulse.h)
+#define SYNC_AHEAD 8             // pieces on their way at once
 
 enum status file_error(enum status status, const char *verb, const char *path) {
     int error = errno;
@@ -45,7 +49,8 @@ enum status file_open_read(int *fd, struct stat *info, const char *path) {
 
 ssize_t file_read_some(int fd, void *bytes, size_t size) {
     for (;;) {
-        ssize_t n = read(fd, bytes, size < SSIZE_MAX ? size : SSIZE_MAX);
+        ssize_t n = read(fd, bytes, size < PIECE ? size : PIECE);
+        pulse_beat();
         if (n >= 0 || errno != EINTR)
             return n;
     }
@@ -154,7 +159,8 @@ bool file_is_folder(const char *path) {
 enum status file_write_all(int fd, const void *bytes, size_t size, const char *path) {
     const char *at = bytes;
     while (size > 0) {
-        ssize_t n = write(fd, at, size);
+        ssize_t n = write(fd, at, size < PIECE ? size : PIECE);
+        pulse_beat();
         if (n < 0 && errno == EINTR)
             continue;
         if (n == 0)
@@ -170,7 +176,8 @@ enum status file_write_all(int fd, const void *bytes, size_t size, const char *p
 enum status file_pwrite_all(int fd, const void *bytes, size_t size, uint64_t offset, const char *path) {
     const char *at = bytes;
     while (size > 0) {
-        ssize_t n = pwrite(fd, at, size, (off_t)offset);
+        ssize_t n = pwrite(fd, at, size < PIECE ? size : PIECE, (off_t)offset);
+        pulse_beat();
         if (n < 0 && errno == EINTR)
             continue;
         if (n == 0)
@@ -182,4 +189,24 @@ enum status file_pwrite_all(int fd, const void *bytes, size_t size, uint64_t off
         offset += (uint64_t)n;
     }
     return STATUS_OK;
+}
+
+// A file system without sync_file_range leaves it all to fsync.
+int file_sync(int fd) {
+    struct stat info;
+    const off_t piece = (off_t)PIECE;
+    bool steps = fstat(fd, &info) == 0 && S_ISREG(info.st_mode);
+    steps = steps && sync_file_range(fd, 0, SYNC_AHEAD * piece, SYNC_FILE_RANGE_WRITE) == 0;
+    for (off_t at = 0; steps && at < info.st_size; at += piece) {
+        steps = sync_file_range(fd, at + SYNC_AHEAD * piece, piece, SYNC_FILE_RANGE_WRITE) == 0 &&
+                sync_file_range(fd, at, piece,
+                                SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER) == 0;
+        pulse_beat();
+    }
+    pulse_long();
+    int failed = fsync(fd);
+    int error = errno;
+    pulse_beat();
+    errno = error;
+    return failed;
 }

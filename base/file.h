@@ -54,6 +54,9 @@ enum status file_make_folders(const char *path);
 enum status file_can_make_folders(const char *path);
 // The nearest folder above `path` (or itself) that is there, malloc'ed; NULL if there is no memory.
 char *file_nearest_folder(const char *path);
+// fsync(2), in steps that tell a watcher that it goes on (base/pulse.h): the file's bytes a block after the other, then
+// the rest. 0, or -1 with errno.
+int file_sync(int fd);
 // fsync of a folder.
 enum status file_sync_folder(const char *path);
 // rm -r; a missing path is no error. Symbolic links are removed, not followed.

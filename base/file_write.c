@@ -173,7 +173,7 @@ enum status file_put(struct file_write *file, const void *bytes, size_t size) {
 // Everything up to the new name being there; the order is what makes it safe.
 static enum status file_commit_steps(struct file_write *file) {
     TRY(file_flush(file));
-    if (fsync(file->fd) != 0)
+    if (file_sync(file->fd) != 0)
         return file_error(STATUS_IO, "fsync", file->path);
     int fd = file->fd;
     file->fd = -1;
@@ -208,7 +208,7 @@ enum status file_adopt(const char *path, const char *temporary) {
     int fd = open(temporary, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return file_error(STATUS_IO, "open", temporary);
-    int failed = fsync(fd);
+    int failed = file_sync(fd);
     close(fd);
     if (failed)
         return file_error(STATUS_IO, "fsync", temporary);

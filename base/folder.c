@@ -3,6 +3,7 @@
 #include "base/file_parts.h"
 
 #include "base/log.h"
+#include "base/pulse.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -101,7 +102,11 @@ enum status file_sync_folder(const char *path) {
         return file_error(STATUS_IO, "open folder", path);
     enum status status = STATUS_OK;
     // some network file systems have no fsync of folders
-    if (fsync(fd) != 0 && errno != EINVAL && errno != ENOTSUP)
+    pulse_long();
+    int failed = fsync(fd), error = errno;
+    pulse_beat();
+    errno = error;
+    if (failed && errno != EINVAL && errno != ENOTSUP)
         status = file_error(STATUS_IO, "fsync folder", path);
     close(fd);
     return status;
@@ -109,6 +114,7 @@ enum status file_sync_folder(const char *path) {
 
 static int file_remove_one(const char *path, const struct stat *info, int type, struct FTW *where) {
     (void)info, (void)type, (void)where;
+    pulse_beat();
     return remove(path) == 0 || errno == ENOENT ? 0 : -1;
 }
 

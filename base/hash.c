@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/hash.h"
 
+#include "base/pulse.h"
 #include "base/status.h"
 
 #include <errno.h>
@@ -13,6 +14,7 @@
 #include <xxhash.h>
 
 #define READ_SIZE ((size_t)1 << 20)
+#define BLOCK ((size_t)1 << 22) // bytes between two beats (base/pulse.h)
 
 struct hash_stream {
     XXH3_state_t *state;
@@ -27,8 +29,24 @@ static void hash_hex(char *out, const unsigned char *bytes, size_t size) {
     out[2 * size] = '\0';
 }
 
+// Large ones in blocks, with the same result: a mapped file may come slowly. Without memory in one piece.
+static uint64_t hash64_blocks(const char *bytes, size_t size) {
+    XXH3_state_t *state = XXH3_createState();
+    if (!state || XXH3_64bits_reset(state) != XXH_OK) {
+        XXH3_freeState(state);
+        return XXH3_64bits(bytes, size);
+    }
+    for (size_t at = 0; at < size; at += BLOCK) {
+        XXH3_64bits_update(state, bytes + at, size - at < BLOCK ? size - at : BLOCK);
+        pulse_beat();
+    }
+    uint64_t hash = XXH3_64bits_digest(state);
+    XXH3_freeState(state);
+    return hash;
+}
+
 uint64_t hash64(const void *bytes, size_t size) {
-    return XXH3_64bits(bytes, size);
+    return size <= BLOCK ? XXH3_64bits(bytes, size) : hash64_blocks(bytes, size);
 }
 
 enum status hash_begin(struct hash_stream **out) {
@@ -47,8 +65,10 @@ enum status hash_begin(struct hash_stream **out) {
 }
 
 void hash_add(struct hash_stream *stream, const void *bytes, size_t size) {
-    if (size > 0)
-        XXH3_128bits_update(stream->state, bytes, size);
+    for (size_t at = 0; at < size; at += BLOCK) {
+        XXH3_128bits_update(stream->state, (const char *)bytes + at, size - at < BLOCK ? size - at : BLOCK);
+        pulse_beat();
+    }
 }
 
 void hash_add_string(struct hash_stream *stream, const char *string) {
@@ -80,6 +100,7 @@ static enum status hash_sha256_fd(unsigned char digest[32], int fd, EVP_MD_CTX *
             return status_errno(STATUS_IO, "read %s", path);
         if (n == 0)
             break;
+        pulse_beat();
         if (EVP_DigestUpdate(context, buffer, (size_t)n) != 1)
             return status_set(STATUS_SYSTEM, "hash: SHA-256 of %s failed", path);
     }

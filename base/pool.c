@@ -6,6 +6,7 @@
 #include "base/pool.h"
 
 #include "base/log.h"
+#include "base/pulse.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -173,6 +174,7 @@ static bool pool_work(struct pool *pool, unsigned thread) {
                                                    memory_order_acquire))
             continue;
         fn(context, (size_t)(first + (tasks - left)), thread);
+        pulse_beat();
         done++;
         ticket = atomic_load_explicit(&pool->ticket, memory_order_acquire);
         // (a run can't end while tasks of ours are not counted, so `done` is of one run)
@@ -262,8 +264,10 @@ static void pool_run_piece(struct pool *pool, pool_task *fn, void *context, uint
 void pool_run(struct pool *pool, pool_task *fn, void *context, size_t tasks) {
     assert(atomic_load(&pool->unfinished) == 0); // nested
     if (pool->threads == 1 || tasks == 1) {
-        for (size_t task = 0; task < tasks; task++)
+        for (size_t task = 0; task < tasks; task++) {
             fn(context, task, 0);
+            pulse_beat();
+        }
         return;
     }
     for (size_t first = 0; first < tasks;) {

@@ -2,6 +2,7 @@
 // The cache: the key of a shard, its lock while it is made, and its commit.
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/pulse.h"
 #include "base/text.h"
 #include "data/shard.h"
 #include "data/shard_parts.h"
@@ -94,6 +95,7 @@ static enum status lock_take(int *out, const char *path, const char *shard) {
         if (naps == 50)
             log_info("data: waiting for another process that makes %s", shard);
         nanosleep(&nap, NULL);
+        pulse_beat();
     }
     log_warn("data: %s was held for %d s by another process; going on without it", path, LOCK_PATIENCE_S);
     return STATUS_OK;
