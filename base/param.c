@@ -36,8 +36,6 @@ static enum status param_check(const struct param_table *table, const char *name
         return status_set(STATUS_ARGUMENT, "parameters: vector %s has %llu columns", name, (unsigned long long)columns);
     if (table->buckets || bucket > PARAM_BUCKETS_MAX || (table->n && bucket < table->at[table->n - 1].bucket))
         return status_set(STATUS_ARGUMENT, "parameters: %s in bucket %u is out of order", name, bucket);
-    if (param_find(table, name))
-        return status_set(STATUS_ARGUMENT, "parameters: %s is there twice", name);
     return STATUS_OK;
 }
 
@@ -62,11 +60,30 @@ enum status param_add(struct param_table *table, const char *name, enum param_la
     return STATUS_OK;
 }
 
+static int param_by_name(const void *a, const void *b) {
+    return strcmp((*(const struct param *const *)a)->name, (*(const struct param *const *)b)->name);
+}
+
+static enum status param_names(struct param_table *table) {
+    free(table->names);
+    table->names = calloc(table->n, sizeof *table->names);
+    if (!table->names)
+        return status_set(STATUS_SYSTEM, "parameters: no memory for %zu names", table->n);
+    for (size_t i = 0; i < table->n; i++)
+        table->names[i] = &table->at[i];
+    qsort(table->names, table->n, sizeof *table->names, param_by_name);
+    for (size_t i = 1; i < table->n; i++)
+        if (strcmp(table->names[i - 1]->name, table->names[i]->name) == 0)
+            return status_set(STATUS_ARGUMENT, "parameters: %s is there twice", table->names[i]->name);
+    return STATUS_OK;
+}
+
 enum status param_finish(struct param_table *table) {
     if (table->buckets)
         return status_set(STATUS_ARGUMENT, "parameters: finished twice");
     if (table->n == 0)
         return STATUS_OK;
+    TRY(param_names(table));
     size_t n = (size_t)table->at[table->n - 1].bucket + 1;
     table->buckets = calloc(n, sizeof *table->buckets);
     if (!table->buckets)
@@ -88,6 +105,7 @@ enum status param_finish(struct param_table *table) {
 void param_table_release(struct param_table *table) {
     free(table->at);
     free(table->buckets);
+    free(table->names);
     *table = (struct param_table){0};
 }
 
@@ -96,9 +114,17 @@ uint64_t param_elements(const struct param *param) {
 }
 
 const struct param *param_find(const struct param_table *table, const char *name) {
-    for (size_t i = 0; i < table->n; i++)
-        if (strcmp(table->at[i].name, name) == 0)
-            return &table->at[i];
+    size_t low = 0, high = table->buckets ? table->n : 0;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        int order = strcmp(name, table->names[middle]->name);
+        if (order == 0)
+            return table->names[middle];
+        if (order < 0)
+            high = middle;
+        else
+            low = middle + 1;
+    }
     return NULL;
 }
 

@@ -45,12 +45,13 @@ struct param_table {
     size_t n;
     struct param_bucket *buckets;
     size_t n_buckets;
+    const struct param **names; // [n] in the order of their names, once it is finished
     size_t frozen;   // buckets 0 .. frozen-1 stay as they are: no gradient, no update, in no norm; 0: all are trained
     uint64_t floats; // size of an arena
     uint64_t count;  // parameters in the usual sense: without padding
 };
 
-// Builds a table: add in bucket order, then finish.
+// Builds a table: add in bucket order, then finish. A name that is there twice is refused by the latter.
 enum status param_add(struct param_table *table, const char *name, enum param_layout layout, uint64_t rows,
                       uint64_t columns, bool decay, unsigned bucket);
 enum status param_finish(struct param_table *table);
@@ -58,7 +59,7 @@ void param_table_release(struct param_table *table);
 
 // Elements of the tensor itself, without padding.
 uint64_t param_elements(const struct param *param);
-// NULL if there is none of that name.
+// Of a finished table. NULL if there is none of that name.
 const struct param *param_find(const struct param_table *table, const char *name);
 
 // A piece of a tensor: rows [row, row + rows) of Hugging Face's layout. Vectors count as one column.

@@ -54,6 +54,8 @@ static enum status folder_job(struct run_folder *run) {
     char *path = folder_file(run->path, "job.yaml");
     enum status status = path ? job_read(&run->job, path, NULL, 0, JOB_NEED_NOTHING) : STATUS_OK;
     free(path);
+    if (status == STATUS_USAGE) // the run wrote it: what is wrong with it is no mistake of the command line
+        status = STATUS_DATA;
     return status;
 }
 

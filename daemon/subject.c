@@ -94,6 +94,8 @@ static enum status subject_checkpoint(struct model *out, const char *path, const
     }
     enum status status = job_read(&job, found, NULL, 0, JOB_NEED_NOTHING);
     free(found);
+    if (status == STATUS_USAGE && !job_file) // its run wrote it: no mistake of the command line
+        status = STATUS_DATA;
     if (status == STATUS_OK)
         status = subject_from_job(out, job, path);
     job_free(job);

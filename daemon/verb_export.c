@@ -9,6 +9,8 @@
 #include "export/export.h"
 #include "train/card.h"
 
+#include <sys/stat.h>
+
 #define CARD_MAX ((size_t)1 << 24) // bytes of a README.md
 
 struct export_flags {
@@ -16,16 +18,56 @@ struct export_flags {
     int dtype;
 };
 
+// Whether `folder` is the working directory or above it: it can't be replaced while we, and the user's shell, are in
+// it.
+static bool export_holds_us(const char *folder) {
+    char *here = realpath(".", NULL), *there = realpath(folder, NULL);
+    size_t size = there ? strlen(there) : 0;
+    bool holds =
+        here && there && strncmp(here, there, size) == 0 && (here[size] == '/' || here[size] == '\0' || size == 1);
+    free(there);
+    free(here);
+    return holds;
+}
+
+// Whether the last name of a path is a link, or leads to a folder of another name: "a/..", ".".
+static bool export_leads_away(const char *path) {
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    struct stat info;
+    return (lstat(path, &info) == 0 && S_ISLNK(info.st_mode)) || strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
+}
+
+// What is to be replaced: "new/" is "new", and a link is what it leads to.
+static enum status export_target(char **out, const char *given) {
+    size_t size = strlen(given);
+    while (size > 1 && given[size - 1] == '/')
+        size--;
+    char *path = strndup(given, size);
+    *out = path;
+    if (path && export_leads_away(path)) {
+        *out = realpath(path, NULL);
+        free(path);
+        if (!*out)
+            return status_errno(STATUS_USAGE, "export: --out %s", given);
+    }
+    return *out ? STATUS_OK : status_set(STATUS_SYSTEM, "export: no memory");
+}
+
 // A directory is replaced as a whole, so a folder with other things in it is left alone. An archive is put beside them.
 static enum status export_check_out(const char *out, bool directory) {
     char **names;
     size_t n;
-    if (!file_exists(out) && !file_is_folder(out))
+    if (!file_exists(out))
         return STATUS_OK;
     if (!file_is_folder(out))
         return status_set(STATUS_USAGE, "export: --out %s is a file", out);
     if (!directory)
         return STATUS_OK;
+    if (export_holds_us(out))
+        return status_set(STATUS_USAGE,
+                          "export: --out %s is the working directory, or above it, and would be replaced as a whole: "
+                          "name a folder of its own",
+                          out);
     TRY(file_list(&names, &n, out));
     file_list_free(names, n);
     if (n && !model_is(out))
@@ -68,14 +110,13 @@ static enum status export_card(char **readme, struct text *facts, const char *fr
     return status;
 }
 
-static enum status export_flags_run(const struct export_flags *f) {
+static enum status export_target_run(const struct export_flags *f) {
     struct model model = {0};
     struct text facts = {0};
     char *readme = NULL;
     struct pool *pool = NULL;
     struct export_result result = {0};
     enum status status;
-    TRY(export_kind(f->to));
     TRY(export_check_out(f->out, export_find(f->to)->job == JOB_EXPORT_HF));
     TRY_GOTO(subject_open(&model, f->from, f->job), done);
     TRY_GOTO(export_card(&readme, &facts, f->from), done);
@@ -97,6 +138,17 @@ done:
     export_result_release(&result);
     pool_close(pool);
     model_close(&model);
+    return status;
+}
+
+static enum status export_flags_run(const struct export_flags *f) {
+    struct export_flags resolved = *f;
+    char *target;
+    TRY(export_kind(f->to));
+    TRY(export_target(&target, f->out));
+    resolved.out = target;
+    enum status status = export_target_run(&resolved);
+    free(target);
     return status;
 }
 

@@ -212,6 +212,13 @@ const struct tensor *weight_files_find(const struct weight_files *files, const c
     return files->n ? bsearch(&key, files->at, files->n, sizeof *files->at, tensor_by_name) : NULL;
 }
 
+uint64_t weight_files_bytes(const struct weight_files *files) {
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < files->n_parts; i++)
+        bytes += part_map(&files->parts[i])->size;
+    return bytes;
+}
+
 // Before each of several files its size, so that their bytes can't run into one another.
 void weight_files_hash(const struct weight_files *files, struct hash_stream *hash) {
     for (size_t i = 0; i < files->n_parts; i++) {

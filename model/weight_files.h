@@ -38,6 +38,7 @@ void weight_files_close(struct weight_files *files);
 void weight_files_rest(const struct weight_files *files);
 
 const struct tensor *weight_files_find(const struct weight_files *files, const char *name);
+uint64_t weight_files_bytes(const struct weight_files *files); // of all files together
 // The bytes of every file; of a single one just these.
 void weight_files_hash(const struct weight_files *files, struct hash_stream *hash);
 

@@ -33,20 +33,38 @@ static bool old_name(char out[PARAM_NAME], const char *name) {
     return true;
 }
 
-// The file's tensor for a parameter: its own name, the same without the prefix, then both by their old names.
-static const struct tensor *tensor_of(const struct load *load, const struct param *param) {
+#define TENSOR_NAMES 4u
+
+// The file's tensors for a parameter: of its own name, of the same without the prefix, then of both by their old names.
+static unsigned tensors_of(const struct tensor *out[TENSOR_NAMES], const struct load *load, const struct param *param) {
     const char *prefix = weights_prefix(load->config);
     bool prefixed = strncmp(param->name, prefix, strlen(prefix)) == 0;
     char old[PARAM_NAME];
     const char *names[2] = {param->name, old_name(old, param->name) ? old : NULL};
+    unsigned n = 0;
     for (size_t i = 0; i < 2 && names[i]; i++) {
         const struct tensor *tensor = weight_files_find(load->files, names[i]);
-        if (!tensor && prefixed)
-            tensor = weight_files_find(load->files, names[i] + strlen(prefix));
         if (tensor)
-            return tensor;
+            out[n++] = tensor;
+        tensor = prefixed ? weight_files_find(load->files, names[i] + strlen(prefix)) : NULL;
+        if (tensor)
+            out[n++] = tensor;
     }
-    return NULL;
+    return n;
+}
+
+static const struct tensor *tensor_of(const struct load *load, const struct param *param) {
+    const struct tensor *found[TENSOR_NAMES];
+    return tensors_of(found, load, param) ? found[0] : NULL;
+}
+
+// Two tensors for one parameter: nobody can tell which of them was trained.
+static enum status tensor_single(const struct load *load, const struct param *param) {
+    const struct tensor *found[TENSOR_NAMES];
+    if (tensors_of(found, load, param) < 2)
+        return STATUS_OK;
+    return status_set(STATUS_DATA, "%s: tensors %.200s and %.200s are both there, for one and the same weight",
+                      load->files->path, found[0]->name, found[1]->name);
 }
 
 static bool shape_fits(const struct tensor *tensor, const struct param *param) {
@@ -132,6 +150,8 @@ static enum status pooler_load(struct load *load) {
     const struct tensor *weight = tensor_of(load, head_param(load, HEAD_DENSE)),
                         *bias = tensor_of(load, head_param(load, HEAD_DENSE_BIAS));
     if (weight && bias) {
+        TRY(tensor_single(load, head_param(load, HEAD_DENSE)));
+        TRY(tensor_single(load, head_param(load, HEAD_DENSE_BIAS)));
         TRY(tensor_copy(load, weight, head_param(load, HEAD_DENSE), NULL));
         return tensor_copy(load, bias, head_param(load, HEAD_DENSE_BIAS), NULL);
     }
@@ -283,6 +303,22 @@ enum status weights_load(float *arena, struct weights_report *report, const stru
     return status;
 }
 
+// A weight file's element takes two bytes at least. Only views that repeat elements (strides of 0) can make more of a
+// file than it holds: little of that is a bias that is one number, much of it would be memory that a small file claims.
+static enum status bytes_check(const struct param_table *table, const struct model_config *config,
+                               const struct weight_files *files) {
+    const uint64_t spare = 1 << 20;
+    uint64_t wanted = 0, held = weight_files_bytes(files);
+    for (size_t i = 0; i < table->n && table->at[i].bucket <= config->layers; i++)
+        wanted += param_elements(&table->at[i]);
+    if (wanted <= held / 2 + spare)
+        return STATUS_OK;
+    return status_set(STATUS_DATA,
+                      "%s: config.json makes it a model of %llu weights, which %llu bytes can't hold unless they are "
+                      "repeated",
+                      files->path, (unsigned long long)wanted, (unsigned long long)held);
+}
+
 enum status weights_check_files(const struct param_table *table, const struct model_config *config,
                                 const struct weight_files *files) {
     struct load load = {.table = table, .config = config, .files = files};
@@ -291,7 +327,7 @@ enum status weights_check_files(const struct param_table *table, const struct mo
     for (size_t i = 0; i < table->n && table->at[i].bucket <= config->layers && status == STATUS_OK; i++)
         if (config->kind != MODEL_BERT || !strstr(table->at[i].name, "pooler"))
             status = body_tensor(&tensor, &load, &table->at[i]);
-    return status;
+    return status == STATUS_OK ? bytes_check(table, config, files) : status;
 }
 
 enum status weights_check(const struct param_table *table, const struct model_config *config, const char *folder) {

@@ -18,12 +18,14 @@ static enum status events_recover(struct events_previous *previous, const char *
     if (!file_exists(path))
         return STATUS_OK;
     struct history history;
-    char *bytes;
-    size_t size, whole;
-    TRY(file_read(&bytes, &size, path, HISTORY_MAX));
-    enum status status = history_parse(&history, &whole, bytes, size);
-    free(bytes);
+    struct file_map map;
+    size_t whole;
+    TRY(file_map_open(&map, path));
+    size_t size = map.size;
+    enum status status = history_parse(&history, &whole, map.at, size);
+    file_map_close(&map);
     TRY(status);
+    history_warn(&history, path);
     previous->any = history.any;
     previous->step = history.step;
     snprintf(previous->ended, sizeof previous->ended, "%s", history.ended);

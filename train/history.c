@@ -2,6 +2,7 @@
 #include "train/history.h"
 
 #include "base/file.h"
+#include "base/log.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -81,12 +82,9 @@ static void history_ended(struct history *h, const json_t *event, const char *na
         snprintf(h->ended, sizeof h->ended, "%s", strcmp(name, "end") ? "no stop event" : "end");
 }
 
-static enum status history_event(struct history *h, const json_t *event) {
-    const char *name = json_string_value(json_object_get(event, "event"));
+static enum status history_event(struct history *h, const json_t *event, const char *name) {
     double time = number(event, "time");
     enum status status = STATUS_OK;
-    if (!name)
-        return STATUS_OK;
     if (strcmp(name, "start") == 0)
         history_start(h, event);
     if (strcmp(name, "resume") == 0)
@@ -112,19 +110,47 @@ static enum status history_event(struct history *h, const json_t *event) {
     return status;
 }
 
+// Line `number`, from 1, without its newline.
+static enum status history_line(struct history *h, const char *line, size_t size, uint64_t number) {
+    json_t *event = size <= HISTORY_LINE_MAX ? json_loadb(line, size, 0, NULL) : NULL;
+    const char *name = json_string_value(json_object_get(event, "event"));
+    enum status status = name ? history_event(h, event, name) : STATUS_OK;
+    if (!name && size) {
+        h->first = h->broken ? h->first : number;
+        h->broken++;
+    }
+    json_decref(event);
+    return status;
+}
+
 enum status history_parse(struct history *out, size_t *whole, const char *bytes, size_t size) {
     enum status status = STATUS_OK;
+    uint64_t number = 0;
     *out = (struct history){.ended = "no stop event", .loss = (double)NAN, .tweets_per_s = (double)NAN};
     *whole = 0;
     for (const char *end; status == STATUS_OK && *whole < size && (end = memchr(bytes + *whole, '\n', size - *whole));
-         *whole = (size_t)(end - bytes) + 1) {
-        json_t *event = json_loadb(bytes + *whole, (size_t)(end - (bytes + *whole)), 0, NULL);
-        status = history_event(out, event);
-        json_decref(event);
-    }
+         *whole = (size_t)(end - bytes) + 1)
+        status = history_line(out, bytes + *whole, (size_t)(end - (bytes + *whole)), ++number);
     history_pause(out, out->at);
     if (status != STATUS_OK)
         history_release(out);
+    return status;
+}
+
+void history_warn(const struct history *history, const char *path) {
+    if (history->broken)
+        log_warn("%s:%llu: no event of a run; %llu such line%s passed over", path, (unsigned long long)history->first,
+                 (unsigned long long)history->broken, history->broken == 1 ? " is" : "s are");
+}
+
+static enum status history_check(struct history *history, const char *path) {
+    if (history->any || !history->broken) {
+        history_warn(history, path);
+        return STATUS_OK;
+    }
+    enum status status = status_set(STATUS_DATA, "%s:%llu: no event of a run, and no other line is one", path,
+                                    (unsigned long long)history->first);
+    history_release(history);
     return status;
 }
 
@@ -136,6 +162,8 @@ enum status history_read(struct history *out, const char *folder) {
         status = file_read(&bytes, &size, path, HISTORY_MAX);
     if (status == STATUS_OK)
         status = history_parse(out, &whole, bytes, size);
+    if (status == STATUS_OK)
+        status = history_check(out, path);
     free(bytes);
     free(path);
     return status;

@@ -10,7 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define HISTORY_MAX ((size_t)1 << 31) // bytes of an events file that is read back
+#define HISTORY_MAX ((size_t)1 << 31)      // bytes of an events file that is read back
+#define HISTORY_LINE_MAX ((size_t)1 << 24) // bytes of a line that can be an event: a step's samples may be many
 
 struct history_evaluation {
     char split[8];
@@ -21,6 +22,8 @@ struct history_evaluation {
 
 struct history {
     bool any;         // there is an event
+    uint64_t broken;  // whole lines that are no events; blank ones do not count
+    uint64_t first;   // the first of them, from 1
     uint64_t starts;  // `start` events
     double began, at; // time of the first and of the last event
     double active;    // seconds between each start and its last event, added up
@@ -38,7 +41,10 @@ struct history {
 // `whole`: how many of the bytes are whole lines; what follows is a line that a crash cut. Lines that are no events are
 // passed over.
 enum status history_parse(struct history *out, size_t *whole, const char *bytes, size_t size);
-// <folder>/events.jsonl; nothing (any false) if it is not there.
+// Logs that there are lines which are no events, if there are.
+void history_warn(const struct history *history, const char *path);
+// <folder>/events.jsonl; nothing (any false) if it is not there. STATUS_DATA: it has lines, and none
+// is an event.
 enum status history_read(struct history *out, const char *folder);
 void history_release(struct history *history);
 

@@ -67,7 +67,6 @@ static void test_refused(void **state) {
     longer[PARAM_NAME] = '\0';
     assert_status(param_add(&table, longer, PARAM_ROWS, 1, 1, true, 0), STATUS_DATA);
     assert_ok(param_add(&table, longer + 1, PARAM_ROWS, 1, 1, true, 1)); // the longest that fits
-    assert_status(param_add(&table, longer + 1, PARAM_ROWS, 1, 1, true, 1), STATUS_ARGUMENT);
     assert_status(param_add(&table, "a", PARAM_ROWS, 1, 1, true, 0), STATUS_ARGUMENT);
     assert_status(param_add(&table, "a", PARAM_VECTOR, 4, 2, true, 1), STATUS_ARGUMENT);
     assert_status(param_add(&table, "a", PARAM_ROWS, 0, 4, true, 1), STATUS_DATA);
@@ -79,6 +78,16 @@ static void test_refused(void **state) {
     assert_int_equal(table.floats, 16);
     assert_ok(param_finish(&table));
     assert_status(param_add(&table, "late", PARAM_ROWS, 1, 1, true, 1), STATUS_ARGUMENT);
+    assert_status(param_finish(&table), STATUS_ARGUMENT);
+    param_table_release(&table);
+}
+
+static void test_twice(void **state) {
+    (void)state;
+    struct param_table table = {0};
+    assert_ok(param_add(&table, "b", PARAM_ROWS, 1, 1, true, 0));
+    assert_ok(param_add(&table, "a", PARAM_ROWS, 1, 1, true, 0));
+    assert_ok(param_add(&table, "b", PARAM_ROWS, 1, 1, true, 1));
     assert_status(param_finish(&table), STATUS_ARGUMENT);
     param_table_release(&table);
 }
@@ -171,8 +180,9 @@ static void test_pieces(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_table), cmocka_unit_test(test_buckets), cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_many),  cmocka_unit_test(test_layouts), cmocka_unit_test(test_pieces),
+        cmocka_unit_test(test_table),  cmocka_unit_test(test_buckets), cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_twice),  cmocka_unit_test(test_many),    cmocka_unit_test(test_layouts),
+        cmocka_unit_test(test_pieces),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
