@@ -72,9 +72,9 @@ enum status checkpoint_load(const struct checkpoint_arenas *arenas, struct train
                             const struct param_table *table, const char *path);
 
 // Finds the checkpoint to go on from. resume: "auto", "never" or a path. Only rank 0 calls it. *path is NULL for a
-// fresh start. auto: newest valid one; unusable newer ones are listed in `skipped`; present but all unusable:
-// STATUS_DATA. A path that is missing or unusable: STATUS_DATA. A path to an older one: newer ones are set aside
-// (renamed to step-N.aside-…), listed in `aside`.
+// fresh start. auto: newest valid one; unusable newer ones are listed in `skipped`; present but all unusable, or
+// one of a newer format before any that can be used: STATUS_DATA. A path that is missing or unusable: STATUS_DATA. A
+// path to an older one: newer ones are set aside (renamed to step-N.aside-…), listed in `aside`.
 struct checkpoint_skip {
     char *path;
     char *why;
@@ -83,13 +83,17 @@ struct checkpoint_choice {
     char *path;
     struct checkpoint_skip *skipped;
     size_t n_skipped;
-    char **aside; // their new paths; after checkpoint_look the ones they have
+    char **aside; // the paths they have, after checkpoint_settle their new ones
     size_t n_aside;
-    bool only_look;
+    uint64_t step; // of `path`, where it lies in the folder
+    bool clears;   // settling removes links that lead to nothing
+    bool relinks;  // settling makes `latest` lead to `step`
 };
 enum status checkpoint_choose(struct checkpoint_choice *out, const char *dir, const char *resume);
-// The same choice, with nothing set aside and no link changed.
+// The same in two: the choice, with nothing of the folder changed; then what it means for the folder, once the run is
+// known to go on.
 enum status checkpoint_look(struct checkpoint_choice *out, const char *dir, const char *resume);
+enum status checkpoint_settle(struct checkpoint_choice *choice, const char *dir);
 void checkpoint_choice_release(struct checkpoint_choice *choice);
 
 // Bytes of the checkpoint.h5 that checkpoint_save would write.

@@ -9,6 +9,7 @@
 #include "checkpoints/steps.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -58,18 +59,31 @@ static enum status choice_verify(const char *path, uint64_t step) {
 
 // ---- auto
 
+// One that a newer program wrote is no damage to step back from: what it holds would be lost without a word.
+static enum status choice_newer(const char *path, uint64_t format) {
+    return status_set(STATUS_DATA,
+                      "checkpoint %s: format %" PRIu64 " is newer than this program's (%d): use a newer finetuned, or "
+                      "name an older checkpoint by checkpoints.resume",
+                      path, format, CHECKPOINT_FORMAT);
+}
+
 // STATUS_OK with choice->path still NULL: this one was skipped.
 static enum status choice_try(struct checkpoint_choice *choice, const char *dir, uint64_t step) {
     char *path = step_path(dir, step);
     if (!path)
         return choice_no_memory(dir);
     enum status status = choice_verify(path, step);
+    uint64_t format;
+    char why[1024];
     if (status == STATUS_OK) {
         choice->path = path;
         return STATUS_OK;
     }
-    if (status == STATUS_DATA || status == STATUS_IO)
-        status = choice_skip(choice, path, status_message());
+    snprintf(why, sizeof why, "%s", status_message());
+    if (status == STATUS_DATA && manifest_is_newer(&format, path))
+        status = choice_newer(path, format);
+    else if (status == STATUS_DATA || status == STATUS_IO)
+        status = choice_skip(choice, path, why);
     free(path);
     return status;
 }
@@ -86,45 +100,32 @@ static enum status choice_auto(struct checkpoint_choice *choice, const char *dir
     size_t i = steps->n;
     for (; i > 0 && !choice->path; i--)
         TRY(choice_try(choice, dir, steps->at[i - 1]));
-    if (choice->path && choice->n_skipped) // `latest` led to one that was passed over
-        return choice->only_look ? STATUS_OK : step_link(dir, "latest", steps->at[i]);
+    choice->relinks = choice->path && choice->n_skipped; // `latest` led to one that was passed over
+    choice->step = choice->path ? steps->at[i] : 0;
     return choice->path || !steps->n ? STATUS_OK : choice_none(choice, dir);
 }
 
 // ---- what is off the chosen branch
 
 static enum status choice_aside(struct checkpoint_choice *choice, const char *dir, uint64_t step) {
-    char *aside;
     char **grown = realloc(choice->aside, (choice->n_aside + 1) * sizeof *grown);
     if (!grown)
         return choice_no_memory(dir);
     choice->aside = grown;
-    if (choice->only_look)
-        TRY((aside = step_path(dir, step)) ? STATUS_OK : choice_no_memory(dir));
-    else
-        TRY(step_aside(&aside, dir, step));
-    choice->aside[choice->n_aside++] = aside;
+    char *path = step_path(dir, step);
+    if (!path)
+        return choice_no_memory(dir);
+    choice->aside[choice->n_aside++] = path;
     return STATUS_OK;
 }
 
-// Whether the link leads to something.
-static bool choice_link_leads(const char *dir, const char *name) {
-    char *path = path_join(dir, name);
-    bool leads = path && file_exists(path);
-    free(path);
-    return leads;
-}
-
-// Sets aside all steps from `first` on; links that led to them go.
+// All steps from `first` on are to be set aside.
 static enum status choice_clear(struct checkpoint_choice *choice, const char *dir, const struct steps *steps,
                                 uint64_t first) {
-    static const char *const links[] = {"latest", "best"};
+    choice->clears = true;
     for (size_t i = 0; i < steps->n; i++)
         if (steps->at[i] >= first)
             TRY(choice_aside(choice, dir, steps->at[i]));
-    for (size_t i = 0; i < 2 && !choice->only_look; i++)
-        if (!choice_link_leads(dir, links[i]))
-            TRY(step_unlink(dir, links[i]));
     return STATUS_OK;
 }
 
@@ -167,8 +168,9 @@ static enum status choice_path(struct checkpoint_choice *choice, const char *dir
     choice->path = step_path(dir, step);
     if (!choice->path)
         return choice_no_memory(dir);
-    TRY(choice_clear(choice, dir, steps, step + 1));
-    return choice->only_look ? STATUS_OK : step_link(dir, "latest", step);
+    choice->step = step;
+    choice->relinks = true;
+    return choice_clear(choice, dir, steps, step + 1);
 }
 
 static enum status choice_make(struct checkpoint_choice *choice, const char *dir, const struct steps *steps,
@@ -180,8 +182,9 @@ static enum status choice_make(struct checkpoint_choice *choice, const char *dir
     return choice_path(choice, dir, steps, resume);
 }
 
-static enum status choose(struct checkpoint_choice *out, const char *dir, const char *resume) {
+enum status checkpoint_look(struct checkpoint_choice *out, const char *dir, const char *resume) {
     struct steps steps;
+    *out = (struct checkpoint_choice){0};
     TRY(steps_list(&steps, dir));
     enum status status = choice_make(out, dir, &steps, resume);
     steps_release(&steps);
@@ -190,14 +193,42 @@ static enum status choose(struct checkpoint_choice *out, const char *dir, const 
     return status;
 }
 
-enum status checkpoint_choose(struct checkpoint_choice *out, const char *dir, const char *resume) {
-    *out = (struct checkpoint_choice){0};
-    return choose(out, dir, resume);
+// ---- carrying it out
+
+// Whether the link leads to something.
+static bool choice_link_leads(const char *dir, const char *name) {
+    char *path = path_join(dir, name);
+    bool leads = path && file_exists(path);
+    free(path);
+    return leads;
 }
 
-enum status checkpoint_look(struct checkpoint_choice *out, const char *dir, const char *resume) {
-    *out = (struct checkpoint_choice){.only_look = true};
-    return choose(out, dir, resume);
+// From its old path to its new one.
+static enum status choice_move(char **path, const char *dir) {
+    const char *name = strrchr(*path, '/');
+    uint64_t step;
+    char *moved;
+    if (!step_parse(&step, name ? name + 1 : *path))
+        return status_set(STATUS_ARGUMENT, "checkpoint %s is no step", *path);
+    TRY(step_aside(&moved, dir, step));
+    free(*path);
+    *path = moved;
+    return STATUS_OK;
+}
+
+enum status checkpoint_settle(struct checkpoint_choice *choice, const char *dir) {
+    static const char *const links[] = {"latest", "best"};
+    for (size_t i = 0; i < choice->n_aside; i++)
+        TRY(choice_move(&choice->aside[i], dir));
+    for (size_t i = 0; i < 2 && choice->clears; i++)
+        if (!choice_link_leads(dir, links[i]))
+            TRY(step_unlink(dir, links[i]));
+    return choice->relinks ? step_link(dir, "latest", choice->step) : STATUS_OK;
+}
+
+enum status checkpoint_choose(struct checkpoint_choice *out, const char *dir, const char *resume) {
+    TRY(checkpoint_look(out, dir, resume));
+    return checkpoint_settle(out, dir);
 }
 
 // ---- left-overs

@@ -230,6 +230,20 @@ enum status manifest_read(struct manifest *out, const char *path) {
     return status;
 }
 
+bool manifest_is_newer(uint64_t *format, const char *path) {
+    char *name = path_join(path, MANIFEST_NAME), *bytes = NULL;
+    size_t size = 0;
+    json_t *root = NULL;
+    if (name && file_read(&bytes, &size, name, MANIFEST_MAX) == STATUS_OK &&
+        manifest_check(bytes, size, name) == STATUS_OK)
+        root = json_loadb(bytes, size, JSON_REJECT_DUPLICATES, NULL);
+    bool newer = manifest_u64(format, json_object_get(root, "format")) && *format > CHECKPOINT_FORMAT;
+    json_decref(root);
+    free(bytes);
+    free(name);
+    return newer;
+}
+
 // ---- writing
 
 static void manifest_add_string(struct text *text, const char *string) {

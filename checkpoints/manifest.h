@@ -18,6 +18,7 @@
 
 #include "base/status.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -53,6 +54,9 @@ struct manifest {
 enum status manifest_parse(struct manifest *out, const char *bytes, size_t size, const char *name);
 // Of the folder `path`.
 enum status manifest_read(struct manifest *out, const char *path);
+// Whether the folder's manifest is whole and of a newer format than ours: `format` and the check at the end stay what
+// they are in every format.
+bool manifest_is_newer(uint64_t *format, const char *path);
 void manifest_release(struct manifest *manifest);
 const struct manifest_dataset *manifest_find(const struct manifest *manifest, const char *name);
 

@@ -61,7 +61,7 @@ static enum status prepare_run(const struct job *job) {
     enum status status;
     TRY_GOTO(pool_open(&pool, (unsigned)job->threads), done);
     TRY_GOTO(base_open(&base, job, NULL), done);
-    TRY_GOTO(inputs_open(&inputs, job, &base, NULL, pool), done);
+    TRY_GOTO(inputs_open(&inputs, job, &base, pool), done);
     prepare_print(&inputs, job->data.cache);
 done:
     inputs_close(&inputs);

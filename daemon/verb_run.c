@@ -8,6 +8,7 @@
 #include "daemon/flags.h"
 #include "daemon/run_job.h"
 #include "train/report_text.h"
+#include "train/stop.h"
 
 // The best model's score, as the report has it: it may be of an earlier start.
 static void run_score(const char *out) {
@@ -89,11 +90,13 @@ const struct verb_flags verb_run_flags = {
 };
 
 int verb_run(int argc, char **argv) {
-    signal(SIGPIPE, SIG_IGN); // a closed standard output must not end a run
+    enum status status = stop_install(); // first of all: a launcher may pass a signal on while we start
+    signal(SIGPIPE, SIG_IGN);            // a closed standard output must not end a run
     struct job *job = NULL;
-    struct job_words words;
-    bool helped;
-    enum status status = flags_parse_job(&words, &verb_run_flags, argc, argv, &helped);
+    struct job_words words = {0};
+    bool helped = false;
+    if (status == STATUS_OK)
+        status = flags_parse_job(&words, &verb_run_flags, argc, argv, &helped);
     if (status == STATUS_OK && !helped && given.json && !given.dry)
         status = status_set(STATUS_USAGE, "run: --json goes with --dry-run (a run's own JSON is <out>/events.jsonl)");
     if (status == STATUS_OK && !helped && !words.file && !words.n_options)

@@ -210,11 +210,13 @@ const struct verb_flags verb_sweep_flags = {
 };
 
 int verb_sweep(int argc, char **argv) {
-    signal(SIGPIPE, SIG_IGN); // a closed standard output must not end a run
+    enum status status = stop_install(); // first of all: a launcher may pass a signal on while we start
+    signal(SIGPIPE, SIG_IGN);            // a closed standard output must not end a run
     struct sweep sweep;
-    struct job_words words;
-    bool helped;
-    enum status status = flags_parse_job(&words, &verb_sweep_flags, argc, argv, &helped);
+    struct job_words words = {0};
+    bool helped = false;
+    if (status == STATUS_OK)
+        status = flags_parse_job(&words, &verb_sweep_flags, argc, argv, &helped);
     if (status == STATUS_OK && !helped && !words.file && !words.n_options)
         status = status_set(STATUS_USAGE, "sweep: of which job? Give a job file (finetuned config --yaml prints one to "
                                           "edit), or its keys as flags");

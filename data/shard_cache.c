@@ -108,6 +108,36 @@ static void lock_drop(int fd, const char *path) {
     close(fd);
 }
 
+// What a process that was killed while it made the shard left beside it. Under the shard's lock: no other one makes it
+// now.
+static void leftovers_remove(const char *shard) {
+    const char *name = strrchr(shard, '/');
+    char *folder = name ? strndup(shard, (size_t)(name - shard) + 1) : strdup(".");
+    char *prefix = text_format(".%s.tmp-", name ? name + 1 : shard), **names = NULL;
+    size_t n = 0;
+    if (folder && prefix)
+        file_list(&names, &n, folder);
+    for (size_t i = 0; i < n; i++) {
+        char *path = strncmp(names[i], prefix, strlen(prefix)) == 0 ? path_join(folder, names[i]) : NULL;
+        if (path && unlink(path) == 0)
+            log_info("removed %s, left by a process that was ended", path);
+        free(path);
+    }
+    file_list_free(names, n);
+    free(prefix);
+    free(folder);
+}
+
+// Killed between its commit and here: the shard is good, but the lock's file is still there.
+static void lock_clear(const char *path, const char *shard) {
+    int fd = -1;
+    if (!file_exists(path) || access(path, W_OK) != 0 || lock_try(&fd, path) <= 0)
+        return;
+    leftovers_remove(shard);
+    lock_drop(fd, path);
+    log_info("removed %s, left by a process that was ended", path);
+}
+
 struct wanted {
     char key[33];
     char *path, *lock;
@@ -146,6 +176,8 @@ enum status shard_prepare(struct shard *out, bool *made, const char *cache, enum
     if (status != STATUS_OK)
         goto done;
     hit = cache_hit(out, wanted.path, wanted.key, source, false);
+    if (hit && !options->spare)
+        lock_clear(wanted.lock, wanted.path);
     if (hit)
         goto done;
     if (options->spare) {
@@ -156,6 +188,8 @@ enum status shard_prepare(struct shard *out, bool *made, const char *cache, enum
     }
     TRY_GOTO(file_make_folders(cache), done);
     TRY_GOTO(lock_take(&lock, wanted.lock, wanted.path), done);
+    if (lock >= 0)
+        leftovers_remove(wanted.path);
     hit = cache_hit(out, wanted.path, wanted.key, source, true); // by whoever had the lock
     if (hit)
         goto done;

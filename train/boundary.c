@@ -95,6 +95,18 @@ static enum status boundary_stop(struct trainer *t) {
                       (unsigned long long)t->state.step, onwards ? "" : " with checkpoints.resume: auto");
 }
 
+enum status boundary_before(struct trainer *t) {
+    uint32_t flags = stop_flags(false);
+    TRY(comm_flags(t->comm, &flags));
+    t->stop_signal = stop_flags_signal(flags);
+    if (!t->stop_signal)
+        return STATUS_OK;
+    if (t->started > 0 && !t->complete)
+        TRY(comm_agree(t->comm, stop_event(t, "signal", 75)));
+    return status_set(STATUS_AGAIN, "stopped by %s before the first step of this start: start the same job again",
+                      stop_name(t->stop_signal));
+}
+
 enum status trainer_boundary(struct trainer *t, const struct step_result *r) {
     bool better = false;
     t->state.epoch = r->epoch;

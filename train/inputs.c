@@ -330,8 +330,7 @@ static bool inputs_no_answer(const struct inputs *inputs, const struct job *job)
                                  squad_version_of(&inputs->sources[SPLIT_VAL]) == SQUAD_V2);
 }
 
-static enum status inputs_data(struct inputs *inputs, const struct job *job, const struct source_spec *spec,
-                               struct pool *pool) {
+static enum status inputs_data(struct inputs *inputs, const struct job *job, const struct source_spec *spec) {
     TRY(inputs_sources(inputs->sources, spec, &inputs->labels));
     TRY(inputs_data_hash(inputs->data_hash, inputs->sources, &inputs->labels));
     inputs->no_answer = inputs_no_answer(inputs, job);
@@ -339,16 +338,11 @@ static enum status inputs_data(struct inputs *inputs, const struct job *job, con
     memcpy(inputs->base_hash, inputs->base->hash, sizeof inputs->base_hash);
     if (!inputs_spans(job) && spec->format != SOURCE_TWEET_EVAL)
         inputs_labels_tell(&inputs->labels);
-    TRY(inputs_warn(inputs, inputs_spans(job)));
-    for (int split = 0; split < SPLITS; split++)
-        TRY(inputs_shard(inputs, job, (enum source_split)split, &inputs->sources[split], pool));
-    if (inputs_spans(job))
-        inputs_stride(job, inputs->tokenizer);
-    return STATUS_OK;
+    return inputs_warn(inputs, inputs_spans(job));
 }
 
-// All that one rank does, alone.
-static enum status inputs_read(struct inputs *inputs, const struct job *job, struct pool *pool) {
+// What one rank reads, alone.
+static enum status inputs_read(struct inputs *inputs, const struct job *job) {
     struct source_spec spec = inputs_spec(job);
     TRY(inputs_kind(job));
     TRY(inputs_squad_there(&spec));
@@ -356,24 +350,40 @@ static enum status inputs_read(struct inputs *inputs, const struct job *job, str
     TRY(inputs_config(inputs, job));
     TRY(inputs_base_weights(inputs));
     TRY(inputs_base_settings(job));
-    enum status status = inputs_data(inputs, job, &spec, pool);
-    for (int split = 0; split < SPLITS; split++)
-        if (status != STATUS_OK || split == SPLIT_TRAIN || !inputs_spans(job))
-            source_close(&inputs->sources[split]);
-    return status;
+    return inputs_data(inputs, job, &spec);
 }
 
-enum status inputs_open(struct inputs *inputs, const struct job *job, struct base *base, struct comm *comm,
-                        struct pool *pool) {
+// Its token shards; of the sources only what windows name their rows by stays open.
+static enum status inputs_shards(struct inputs *inputs, const struct job *job, struct pool *pool) {
+    for (int split = 0; split < SPLITS; split++)
+        TRY(inputs_shard(inputs, job, (enum source_split)split, &inputs->sources[split], pool));
+    if (inputs_spans(job))
+        inputs_stride(job, inputs->tokenizer);
+    for (int split = 0; split < SPLITS; split++)
+        if (split == SPLIT_TRAIN || !inputs_spans(job))
+            source_close(&inputs->sources[split]);
+    return STATUS_OK;
+}
+
+enum status inputs_begin(struct inputs *inputs, const struct job *job, struct base *base, struct comm *comm) {
     *inputs = (struct inputs){.base = base, .tokenizer = base->tokenizer, .spare = inputs->spare};
     if (!comm)
-        return inputs_read(inputs, job, pool);
-    enum status status = comm->rank == 0 ? inputs_read(inputs, job, pool) : STATUS_OK;
-    TRY(comm_agree(comm, status));
-    status = comm->rank == 0 ? STATUS_OK : inputs_read(inputs, job, pool);
-    TRY(comm_agree(comm, status));
+        return inputs_read(inputs, job);
+    TRY(comm_agree(comm, inputs_read(inputs, job)));
     TRY(comm_same(comm, inputs->data_hash, sizeof inputs->data_hash, "data"));
     return comm_same(comm, inputs->base_hash, sizeof inputs->base_hash, "model.base");
+}
+
+enum status inputs_tokenise(struct inputs *inputs, const struct job *job, struct comm *comm, struct pool *pool) {
+    if (!comm)
+        return inputs_shards(inputs, job, pool);
+    TRY(comm_agree(comm, comm->rank == 0 ? inputs_shards(inputs, job, pool) : STATUS_OK));
+    return comm_agree(comm, comm->rank == 0 ? STATUS_OK : inputs_shards(inputs, job, pool));
+}
+
+enum status inputs_open(struct inputs *inputs, const struct job *job, struct base *base, struct pool *pool) {
+    TRY(inputs_begin(inputs, job, base, NULL));
+    return inputs_tokenise(inputs, job, NULL, pool);
 }
 
 void inputs_close(struct inputs *inputs) {

@@ -25,14 +25,17 @@ struct inputs {
     bool made[SPLITS];             // the shard was not in the cache
     bool no_answer;                // question answering: some question of train or val has none (squad version 2)
     uint32_t shared_texts;         // texts that train and test share
-    const char *spare;             // set before inputs_open: shard_options.spare
+    const char *spare;             // set before inputs_begin: shard_options.spare
     char data_hash[33], base_hash[33];
 };
 
-// Collective: rank 0 reads and tokenises first, the others then find the finished shards. `comm` NULL: alone.
+// Reads and checks all but the tokens: what the run is, before anything is made of it. Collective; `comm` NULL: alone.
 // `base` is the job's and outlives the inputs.
-enum status inputs_open(struct inputs *inputs, const struct job *job, struct base *base, struct comm *comm,
-                        struct pool *pool);
+enum status inputs_begin(struct inputs *inputs, const struct job *job, struct base *base, struct comm *comm);
+// The token shards. Collective: rank 0 tokenises first, the others then find the finished shards.
+enum status inputs_tokenise(struct inputs *inputs, const struct job *job, struct comm *comm, struct pool *pool);
+// Both, alone.
+enum status inputs_open(struct inputs *inputs, const struct job *job, struct base *base, struct pool *pool);
 void inputs_close(struct inputs *inputs);
 
 // Whether base and task are there at all: a slip in their names is refused before <out> is made.

@@ -18,7 +18,10 @@ static json_t *resume_keys(const struct trainer *t) {
     }
     char parts[16];
     snprintf(parts, sizeof parts, "%u", t->state.parts);
-    json_object_set_new(keys, "train.parts", json_string(parts));
+    if (t->state.parts)
+        json_object_set_new(keys, "train.parts", json_string(parts));
+    else if (!t->job->train.parts) // auto, and the tokens are not counted yet
+        json_object_del(keys, "train.parts");
     json_object_set_new(keys, "train.precision", json_string(t->state.precision));
     if (t->inputs.config.head == HEAD_QUESTION_ANSWERING)
         json_object_set_new(keys, INPUTS_NO_ANSWER_KEY, json_string(t->inputs.no_answer ? "true" : "false"));
@@ -27,15 +30,22 @@ static json_t *resume_keys(const struct trainer *t) {
     return keys;
 }
 
+static enum status resume_config(char **out, const struct trainer *t) {
+    json_t *keys = resume_keys(t);
+    *out = json_dumps(keys, JSON_COMPACT | JSON_SORT_KEYS);
+    json_decref(keys);
+    return *out ? STATUS_OK : status_set(STATUS_SYSTEM, "resume: no memory");
+}
+
 static enum status resume_describe(struct trainer *t) {
-    json_t *keys = resume_keys(t), *labels = json_array();
+    json_t *labels = json_array();
     for (uint32_t i = 0; i < t->inputs.labels.n; i++)
         json_array_append_new(labels, json_string(t->inputs.labels.names[i]));
-    t->state.config = json_dumps(keys, JSON_COMPACT | JSON_SORT_KEYS);
+    enum status status = resume_config(&t->state.config, t);
     t->state.labels = json_dumps(labels, JSON_COMPACT);
-    json_decref(keys);
     json_decref(labels);
-    if (!t->state.config || !t->state.labels)
+    TRY(status);
+    if (!t->state.labels)
         return status_set(STATUS_SYSTEM, "resume: no memory");
     struct hash_stream *hash;
     TRY(hash_begin(&hash));
@@ -50,8 +60,8 @@ static enum status resume_describe(struct trainer *t) {
 
 // What differs between the run that was saved and this job, key by key: "train.lr was 5.0e-05, but this job says
 // 3e-05".
-static size_t resume_differences(struct text *out, const struct trainer *t, const struct trainer_state *saved) {
-    json_t *now = json_loads(t->state.config, 0, NULL);
+static size_t resume_differences(struct text *out, const char *config, const struct trainer_state *saved) {
+    json_t *now = json_loads(config, 0, NULL);
     json_t *then = json_loads(saved->config ? saved->config : "{}", 0, NULL);
     const char *key;
     json_t *value;
@@ -72,10 +82,10 @@ static size_t resume_differences(struct text *out, const struct trainer *t, cons
     return n;
 }
 
-static enum status resume_differs(const struct trainer *t, const struct trainer_state *saved, const char *path) {
+static enum status resume_differs(const char *config, const struct trainer_state *saved, const char *path) {
     struct text differences = {0};
     enum status status = STATUS_OK;
-    if (resume_differences(&differences, t, saved))
+    if (resume_differences(&differences, config, saved))
         status = status_set(STATUS_DATA,
                             "%s is of another run: %s. Give the old value%s again, choose another out, or set "
                             "checkpoints.resume: never to start afresh there",
@@ -85,30 +95,48 @@ static enum status resume_differs(const struct trainer *t, const struct trainer_
     return status;
 }
 
-static enum status resume_choose(struct trainer *t, struct checkpoint_choice *choice) {
-    *choice = (struct checkpoint_choice){0};
-    if (t->comm->rank != 0)
-        return STATUS_OK;
-    const struct job *job = t->job;
-    if (!t->look)
-        TRY(checkpoint_sweep(job->checkpoints.dir));
-    TRY((t->look ? checkpoint_look : checkpoint_choose)(choice, job->checkpoints.dir, job->checkpoints.resume));
-    for (size_t i = 0; i < choice->n_skipped; i++)
-        log_warn("resume: skipped %s: %s", choice->skipped[i].path, choice->skipped[i].why);
-    for (size_t i = 0; i < choice->n_aside; i++)
-        log_warn("resume: %s %s", t->look ? "would set aside" : "set aside", choice->aside[i]);
-    return STATUS_OK;
+// What differs is said before the texts are tokenised and anything of the run is changed. (`parts` may only be known
+// afterwards.)
+static enum status resume_early(const struct trainer *t, const char *path) {
+    struct trainer_state saved = {0};
+    char *config = NULL;
+    enum status status;
+    TRY_GOTO(resume_config(&config, t), done);
+    TRY_GOTO(checkpoint_state(&saved, path), done);
+    status = resume_differs(config, &saved, path);
+done:
+    trainer_state_release(&saved);
+    free(config);
+    return status;
 }
 
-// Rank 0's choice to every rank; "" for a fresh start. malloc'ed.
-static enum status resume_tell(struct trainer *t, char **path, const struct checkpoint_choice *choice) {
-    uint64_t size = choice->path ? strlen(choice->path) + 1 : 1;
+static enum status resume_look(struct trainer *t) {
+    const struct checkpoint_choice *choice = &t->choice;
+    if (t->comm->rank != 0)
+        return STATUS_OK;
+    TRY(checkpoint_look(&t->choice, t->job->checkpoints.dir, t->job->checkpoints.resume));
+    for (size_t i = 0; i < choice->n_skipped; i++)
+        log_warn("resume: skipped %s: %s", choice->skipped[i].path, choice->skipped[i].why);
+    return choice->path ? resume_early(t, choice->path) : STATUS_OK;
+}
+
+// Rank 0's choice to every rank: t->from, NULL for a fresh start.
+static enum status resume_tell(struct trainer *t) {
+    const char *path = t->choice.path;
+    uint64_t size = path ? strlen(path) + 1 : 0;
     TRY(comm_broadcast(t->comm, &size, sizeof size, 0));
-    *path = calloc(1, size);
-    if (*path && choice->path)
-        memcpy(*path, choice->path, size);
-    TRY(comm_agree(t->comm, *path ? STATUS_OK : status_set(STATUS_SYSTEM, "resume: no memory")));
-    return comm_broadcast(t->comm, *path, size, 0);
+    if (!size)
+        return STATUS_OK;
+    t->from = calloc(1, size);
+    if (t->from && path)
+        memcpy(t->from, path, size);
+    TRY(comm_agree(t->comm, t->from ? STATUS_OK : status_set(STATUS_SYSTEM, "resume: no memory")));
+    return comm_broadcast(t->comm, t->from, size, 0);
+}
+
+enum status resume_choose(struct trainer *t) {
+    TRY(comm_agree(t->comm, resume_look(t)));
+    return resume_tell(t);
 }
 
 static void resume_adopt(struct trainer *t, struct trainer_state *saved) {
@@ -128,24 +156,25 @@ static void resume_adopt(struct trainer *t, struct trainer_state *saved) {
                  (unsigned long long)t->state.steps_total, (unsigned long long)saved->steps_total);
 }
 
-static enum status resume_load(struct trainer *t, const char *path) {
+static enum status resume_read(struct trainer *t) {
     struct trainer_state saved = {0};
     enum status status;
-    TRY_GOTO(checkpoint_load(&t->arenas, &saved, &t->table, path), done);
-    TRY_GOTO(resume_differs(t, &saved, path), done);
+    TRY_GOTO(checkpoint_load(&t->arenas, &saved, &t->table, t->from), done);
+    TRY_GOTO(resume_differs(t->state.config, &saved, t->from), done);
     resume_adopt(t, &saved);
 done:
     trainer_state_release(&saved);
     return status;
 }
 
-static enum status resume_event(struct trainer *t, const char *path, const struct checkpoint_choice *choice) {
-    log_info("resume: step %llu from %s (%s before)", (unsigned long long)t->state.step, path, t->previous.ended);
+static enum status resume_event(struct trainer *t) {
+    const struct checkpoint_choice *choice = &t->choice;
+    log_info("resume: step %llu from %s (%s before)", (unsigned long long)t->state.step, t->from, t->previous.ended);
     event_begin(&t->events, "resume");
     event_integer(&t->events, "step", (int64_t)t->state.step);
     event_integer(&t->events, "cursor", (int64_t)t->state.cursor);
     event_integer(&t->events, "epoch", (int64_t)t->state.epoch);
-    event_string(&t->events, "checkpoint", path);
+    event_string(&t->events, "checkpoint", t->from);
     text_puts(&t->events.line, ", \"skipped\": [");
     for (size_t i = 0; i < choice->n_skipped; i++) {
         text_puts(&t->events.line, i ? ", {\"path\": " : "{\"path\": ");
@@ -207,26 +236,16 @@ static enum status resume_best(struct trainer *t) {
     return STATUS_OK;
 }
 
-enum status resume_open(struct trainer *t) {
-    struct checkpoint_choice choice;
-    char *path = NULL;
-    enum status status;
+enum status resume_load(struct trainer *t) {
     TRY(resume_describe(t));
     TRY(comm_same(t->comm, t->state.config_hash, sizeof t->state.config_hash, "the job"));
-    TRY_GOTO(comm_agree(t->comm, resume_choose(t, &choice)), done);
-    TRY_GOTO(resume_tell(t, &path, &choice), done);
-    if (!*path) {
-        status = resume_fresh(t);
-        goto done;
-    }
-    TRY_GOTO(comm_agree(t->comm, resume_load(t, path)), done);
-    t->from = path;
-    path = NULL;
-    TRY_GOTO(resume_complete(t), done);
-    TRY_GOTO(resume_best(t), done);
-    status = t->comm->rank == 0 && !t->complete ? resume_event(t, t->from, &choice) : STATUS_OK;
-done:
-    checkpoint_choice_release(&choice);
-    free(path);
-    return status;
+    return t->from ? comm_agree(t->comm, resume_read(t)) : resume_fresh(t);
+}
+
+enum status resume_open(struct trainer *t) {
+    if (!t->from)
+        return STATUS_OK;
+    TRY(resume_complete(t));
+    TRY(resume_best(t));
+    return comm_agree(t->comm, t->comm->rank == 0 && !t->complete ? resume_event(t) : STATUS_OK);
 }

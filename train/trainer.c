@@ -57,17 +57,6 @@ static bool open_is_left(const char *name) {
     return file_is_temporary(name) && strncmp(name, ".owner", 6) != 0;
 }
 
-// What an earlier start left half-made beside the checkpoints, which have a sweep of their own.
-static enum status open_sweep(const struct job *job) {
-    char *artifacts = path_join(job->out, "artifacts");
-    enum status status =
-        artifacts ? file_sweep(job->out, open_is_left) : status_set(STATUS_SYSTEM, "trainer: no memory");
-    if (status == STATUS_OK)
-        status = file_sweep(artifacts, open_is_left);
-    free(artifacts);
-    return status;
-}
-
 // The folder is ours from here on.
 static enum status open_claim(struct trainer *t) {
     if (t->comm->rank != 0)
@@ -77,7 +66,6 @@ static enum status open_claim(struct trainer *t) {
         return look_claim(t->job);
     TRY(file_make_folders(t->job->out));
     TRY(owner_take(&t->owner, t->job->out));
-    TRY(open_sweep(t->job));
     return file_make_folders(t->job->checkpoints.dir);
 }
 
@@ -103,14 +91,34 @@ static enum status open_hardware(struct trainer *t) {
     return pool_open(&t->pool, open_threads(t));
 }
 
-static enum status open_events(struct trainer *t) {
+// What an earlier start left half-made beside the checkpoints, which have a sweep of their own.
+static enum status open_sweep(const struct job *job) {
+    char *artifacts = path_join(job->out, "artifacts");
+    enum status status =
+        artifacts ? file_sweep(job->out, open_is_left) : status_set(STATUS_SYSTEM, "trainer: no memory");
+    if (status == STATUS_OK)
+        status = file_sweep(artifacts, open_is_left);
+    free(artifacts);
+    return status;
+}
+
+// The run goes on here: left-overs and what is off its branch go out of its way.
+static enum status open_folder(struct trainer *t) {
+    const char *dir = t->job->checkpoints.dir;
     if (t->look)
         return events_look(&t->previous, t->job->out);
+    if (t->comm->rank == 0) {
+        TRY(open_sweep(t->job));
+        TRY(checkpoint_sweep(dir));
+        TRY(checkpoint_settle(&t->choice, dir));
+    }
+    for (size_t i = 0; i < t->choice.n_aside; i++)
+        log_warn("resume: set aside %s", t->choice.aside[i]);
     return events_open(&t->events, &t->previous, t->job->out, t->comm->rank == 0);
 }
 
 // Without a trace where a run would have made token shards: what is mapped stays when the folder goes.
-static enum status look_inputs(struct trainer *t) {
+static enum status look_tokens(struct trainer *t) {
     const char *root = getenv("TMPDIR");
     char *spare = text_format("%s/finetuned-look-XXXXXX", root && *root ? root : "/tmp");
     bool made = spare && mkdtemp(spare);
@@ -121,7 +129,7 @@ static enum status look_inputs(struct trainer *t) {
     status = comm_agree(t->comm, status);
     t->inputs.spare = spare;
     if (status == STATUS_OK)
-        status = inputs_open(&t->inputs, t->job, t->base, t->comm, t->pool);
+        status = inputs_tokenise(&t->inputs, t->job, t->comm, t->pool);
     t->inputs.spare = NULL;
     if (made)
         file_remove(spare);
@@ -129,8 +137,11 @@ static enum status look_inputs(struct trainer *t) {
     return status;
 }
 
-static enum status open_inputs(struct trainer *t) {
-    return t->look ? look_inputs(t) : inputs_open(&t->inputs, t->job, t->base, t->comm, t->pool);
+static enum status open_tokens(struct trainer *t) {
+    double begun = trainer_clock();
+    enum status status = t->look ? look_tokens(t) : inputs_tokenise(&t->inputs, t->job, t->comm, t->pool);
+    t->times.tokenise = trainer_clock() - begun;
+    return status;
 }
 
 static enum status start_event(struct trainer *t) {
@@ -204,12 +215,15 @@ static enum status trainer_phases(struct trainer *t, const struct job *job, stru
     TRY(stop_install());
     TRY(comm_agree(comm, open_hardware(t)));
     TRY(comm_agree(comm, open_claim(t)));
-    double begun = trainer_clock();
-    TRY(open_inputs(t));
-    t->times.tokenise = trainer_clock() - begun;
+    TRY(inputs_begin(&t->inputs, job, base, comm));
+    TRY(resume_choose(t));
+    TRY(boundary_before(t));
+    TRY(open_tokens(t));
+    TRY(boundary_before(t));
     TRY(comm_agree(comm, setup_plan(t)));
     TRY(comm_agree(comm, setup_model(t)));
-    TRY(comm_agree(comm, open_events(t)));
+    TRY(resume_load(t));
+    TRY(comm_agree(comm, open_folder(t)));
     TRY(resume_open(t));
     return comm_agree(comm, open_ready(t));
 }
@@ -223,6 +237,7 @@ enum status trainer_look(struct trainer *t, const struct job *job, struct base *
 }
 
 void trainer_close(struct trainer *t) {
+    checkpoint_choice_release(&t->choice);
     free(t->from);
     optimizer_close(t->optimizer);
     buckets_close(t->buckets);
@@ -264,6 +279,7 @@ static enum status run_unevaluated(struct trainer *t) {
 }
 
 enum status trainer_run(struct trainer *t) {
+    TRY(boundary_before(t));
     TRY(run_unevaluated(t));
     double besides = t->times.evaluate + t->times.save;
     t->begun = trainer_clock();

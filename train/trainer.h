@@ -93,7 +93,8 @@ struct trainer {
     uint64_t steps_done;              // of this start
     double peak_flops;                // a second, all ranks' threads, of the register-only loop
     enum trainer_end end;
-    char *from;                        // the checkpoint it went on from; NULL: a fresh start
+    struct checkpoint_choice choice;   // rank 0: what it goes on from, what that passes over and sets aside
+    char *from;                        // its path, on every rank; NULL: a fresh start
     bool best_lost;                    // the best checkpoint could not be used at the start
     bool diverged;                     // too many batches in a row were not finite
     bool complete;                     // it had ended before this start, with its last event written
@@ -147,6 +148,8 @@ enum status train_step(struct trainer *trainer, struct step_result *out);
 // boundary.c: what happens between two steps; and an evaluation on val, whose better score is the new best (ties: the
 // earlier).
 enum status trainer_boundary(struct trainer *trainer, const struct step_result *result);
+// STATUS_AGAIN if a rank has got a signal: before the first step there is nothing to save. Collective.
+enum status boundary_before(struct trainer *trainer);
 enum status boundary_evaluate(struct trainer *trainer, bool *better);
 
 // evaluation.c: a split with the weights as they are now (brought up to date). Every rank gets the same answer.
@@ -160,7 +163,11 @@ const char *evaluation_official(const struct trainer *trainer, const struct eval
 void evaluation_print(struct text *out, const struct trainer *trainer, const struct evaluation *evaluation);
 void evaluation_release(struct evaluation *evaluation);
 
-// resume.c
+// resume.c, in this order. Which checkpoint it is, once the inputs are known; a job that differs is refused here. Then
+// its weights and state, or a fresh run's id: up to here nothing of the run in the folder has changed. Last what it
+// means that the run goes on: is it complete, where is its best, the event.
+enum status resume_choose(struct trainer *trainer);
+enum status resume_load(struct trainer *trainer);
 enum status resume_open(struct trainer *trainer);
 // save.c: a checkpoint of the state now.
 enum status save_now(struct trainer *trainer);

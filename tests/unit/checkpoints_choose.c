@@ -2,7 +2,11 @@
 // Which checkpoint a run goes on from, and what a crash left.
 #include "support.h"
 
+#include "base/file.h"
+#include "base/hash.h"
 #include "checkpoints_support.h"
+
+#include <inttypes.h>
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -203,6 +207,45 @@ static void a_path_elsewhere(void **context) {
     free(other);
 }
 
+// Gives a manifest another format, with its check made anew: as a newer program would write it.
+static void make_newer(const struct fixture *fixture, const char *step, bool checked) {
+    char path[PATH_MAX], *bytes;
+    size_t size;
+    snprintf(path, sizeof path, "%s/%s/MANIFEST.json", fixture->dir.path, step);
+    assert_ok(file_read(&bytes, &size, path, 1 << 24));
+    char *format = strstr(bytes, "\"format\": "), *check = strstr(bytes, "\"check\": \"");
+    assert_non_null(format);
+    assert_non_null(check);
+    format[10] = '9';
+    char digits[17];
+    snprintf(digits, sizeof digits, "%016" PRIx64, hash64(bytes, (size_t)(check - bytes)));
+    if (checked)
+        memcpy(check + 10, digits, 16);
+    assert_ok(file_replace(path, bytes, size));
+    free(bytes);
+}
+
+// A newer program's checkpoint is not stepped over; a damaged one that looks like it is.
+static void a_newer_format(void **context) {
+    struct fixture *fixture = *context;
+    struct checkpoint_choice choice;
+    save_steps(fixture);
+    make_newer(fixture, "step-00000400", false);
+    chosen(fixture, &choice, "auto", "step-00000300");
+    checkpoint_choice_release(&choice);
+    make_newer(fixture, "step-00000400", true);
+    assert_status(checkpoint_look(&choice, fixture->dir.path, "auto"), STATUS_DATA);
+    message_holds("step-00000400: format 9 is newer than this program's");
+    checkpoint_choice_release(&choice);
+    assert_status(checkpoint_look(&choice, fixture->dir.path, in_dir(fixture, "step-00000400")), STATUS_DATA);
+    message_holds("newer");
+    checkpoint_choice_release(&choice);
+    // an older one by its name
+    chosen(fixture, &choice, in_dir(fixture, "step-00000300"), "step-00000300");
+    assert_int_equal(choice.n_aside, 1);
+    checkpoint_choice_release(&choice);
+}
+
 // The same choice, and the folder as it was.
 static void only_looked(void **context) {
     struct fixture *fixture = *context;
@@ -289,6 +332,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(an_older_path, setup, teardown),
         cmocka_unit_test_setup_teardown(a_path_elsewhere, setup, teardown),
         cmocka_unit_test_setup_teardown(a_bad_path, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_newer_format, setup, teardown),
         cmocka_unit_test_setup_teardown(only_looked, setup, teardown),
         cmocka_unit_test_setup_teardown(size, setup, teardown),
         cmocka_unit_test_setup_teardown(sweep, setup, teardown),

@@ -430,7 +430,8 @@ static void test_processes(void **state) {
     world_close(&world);
 }
 
-// A lock file that a killed process left is no obstacle.
+// What a process left that was killed while it made the shard, or right after: no obstacle, and gone afterwards. What
+// another shard's maker has under way stays.
 static void test_left_lock(void **state) {
     (void)state;
     struct world world;
@@ -441,10 +442,24 @@ static void test_left_lock(void **state) {
     shard_close(&shard);
     char *path = shard_path(&world), *lock = text_format("%s.lock", path);
     assert_ok(file_remove(path));
-    assert_ok(file_replace(lock, "", 0));
-    assert_ok(prepare(&world, &shard, &made));
-    assert_true(made);
-    shard_close(&shard);
+    char *folder = strndup(path, (size_t)(strrchr(path, '/') - path));
+    char *half = text_format("%s/.%s.tmp-123-0", folder, strrchr(path, '/') + 1);
+    char *others = text_format("%s/.other.shard.tmp-123-0", folder);
+    for (int whole = 0; whole < 2; whole++) {
+        assert_ok(file_replace(lock, "", 0));
+        assert_ok(file_replace(half, "x", 1));
+        assert_ok(file_replace(others, "x", 1));
+        assert_ok(prepare(&world, &shard, &made));
+        assert_int_equal(made, !whole);
+        shard_close(&shard);
+        assert_false(file_exists(lock));
+        assert_false(file_exists(half));
+        assert_true(file_exists(others));
+        assert_ok(file_remove(others));
+    }
+    free(others);
+    free(half);
+    free(folder);
     free(lock);
     free(path);
     world_close(&world);

@@ -57,7 +57,7 @@ static void test_kind(void **state) {
     squad_put(folder, "train.json", 3, true);
     assert_status(inputs_look(job), STATUS_DATA);
     assert_non_null(strstr(status_message(), "holds no val.json"));
-    assert_status(inputs_open(&inputs, job, &base, NULL, NULL), STATUS_DATA);
+    assert_status(inputs_open(&inputs, job, &base, NULL), STATUS_DATA);
     inputs_close(&inputs);
     squad_put(folder, "val.json", 3, true);
     assert_ok(inputs_look(job));
@@ -67,7 +67,7 @@ static void test_kind(void **state) {
         assert_status(inputs_look(job), STATUS_USAGE);
         assert_non_null(strstr(status_message(), "model.head"));
         assert_non_null(strstr(status_message(), "data.format"));
-        assert_status(inputs_open(&inputs, job, &base, NULL, NULL), STATUS_USAGE);
+        assert_status(inputs_open(&inputs, job, &base, NULL), STATUS_USAGE);
         inputs_close(&inputs);
     }
     base_close(&base);
@@ -85,7 +85,7 @@ static void test_spans(void **state) {
     assert_ok(base_open(&base, job, NULL));
     squad_put(folder, "train.json", 12, true);
     squad_put(folder, "val.json", 6, true);
-    assert_ok(inputs_open(&inputs, job, &base, NULL, NULL));
+    assert_ok(inputs_open(&inputs, job, &base, NULL));
     assert_int_equal(inputs.config.head, HEAD_QUESTION_ANSWERING);
     assert_int_equal(inputs.config.labels, 2);
     assert_int_equal(inputs.config.label_names.n, 0);
@@ -117,26 +117,26 @@ static void test_spans(void **state) {
     inputs_close(&inputs);
 
     squad_put(folder, "test.json", 2, false); // unlabelled: not scored
-    assert_ok(inputs_open(&inputs, job, &base, NULL, NULL));
+    assert_ok(inputs_open(&inputs, job, &base, NULL));
     assert_int_equal(inputs.shards[SPLIT_TEST].n, 0);
     assert_string_equal(inputs.data_hash, hash);
     inputs_close(&inputs);
     squad_put(folder, "test.json", 2, true);
-    assert_ok(inputs_open(&inputs, job, &base, NULL, NULL));
+    assert_ok(inputs_open(&inputs, job, &base, NULL));
     assert_int_equal(inputs.shards[SPLIT_TEST].questions, 2);
     assert_int_equal(inputs.sources[SPLIT_TEST].n, 2);
     assert_string_not_equal(inputs.data_hash, hash);
     inputs_close(&inputs);
 
     job->data.doc_stride = 30; // more than a question leaves
-    assert_status(inputs_open(&inputs, job, &base, NULL, NULL), STATUS_DATA);
+    assert_status(inputs_open(&inputs, job, &base, NULL), STATUS_DATA);
     if (!strstr(status_message(), "train.json: question train.json-0: ") ||
         !strstr(status_message(), "data.doc_stride"))
         fail_msg("%s", status_message());
     inputs_close(&inputs);
     job->data.doc_stride = 6;
     squad_put(folder, "val.json", 6, false);
-    assert_status(inputs_open(&inputs, job, &base, NULL, NULL), STATUS_DATA);
+    assert_status(inputs_open(&inputs, job, &base, NULL), STATUS_DATA);
     if (!strstr(status_message(), "val.json: question val.json-0: no answer"))
         fail_msg("%s", status_message());
     inputs_close(&inputs);
