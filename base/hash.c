@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <openssl/evp.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -88,10 +89,44 @@ void hash_end(struct hash_stream *stream, char out[33]) {
     free(stream);
 }
 
-static enum status hash_sha256_fd(unsigned char digest[32], int fd, EVP_MD_CTX *context, char *buffer,
-                                  const char *path) {
-    if (EVP_DigestInit_ex(context, EVP_sha256(), NULL) != 1)
-        return status_set(STATUS_SYSTEM, "hash: SHA-256 is not available in OpenSSL");
+// An EVP_MD_CTX under our name: whoever hashes need not know OpenSSL.
+static EVP_MD_CTX *sha256_context(struct sha256_stream *stream) {
+    return (EVP_MD_CTX *)stream;
+}
+
+enum status sha256_begin(struct sha256_stream **out) {
+    EVP_MD_CTX *context = EVP_MD_CTX_new();
+    *out = (struct sha256_stream *)context;
+    if (!context)
+        return status_set(STATUS_SYSTEM, "hash: no memory");
+    if (EVP_DigestInit_ex(context, EVP_sha256(), NULL) == 1)
+        return STATUS_OK;
+    sha256_drop(*out);
+    *out = NULL;
+    return status_set(STATUS_SYSTEM, "hash: SHA-256 is not available in OpenSSL");
+}
+
+enum status sha256_add(struct sha256_stream *stream, const void *bytes, size_t size) {
+    return EVP_DigestUpdate(sha256_context(stream), bytes, size) == 1
+               ? STATUS_OK
+               : status_set(STATUS_SYSTEM, "hash: SHA-256 failed");
+}
+
+enum status sha256_end(struct sha256_stream *stream, char out[65]) {
+    unsigned char digest[32];
+    bool done = EVP_DigestFinal_ex(sha256_context(stream), digest, NULL) == 1;
+    sha256_drop(stream);
+    if (!done)
+        return status_set(STATUS_SYSTEM, "hash: SHA-256 failed");
+    hash_hex(out, digest, sizeof digest);
+    return STATUS_OK;
+}
+
+void sha256_drop(struct sha256_stream *stream) {
+    EVP_MD_CTX_free(sha256_context(stream));
+}
+
+static enum status hash_sha256_fd(struct sha256_stream *stream, int fd, char *buffer, const char *path) {
     for (;;) {
         ssize_t n = read(fd, buffer, READ_SIZE);
         if (n < 0 && errno == EINTR)
@@ -99,32 +134,26 @@ static enum status hash_sha256_fd(unsigned char digest[32], int fd, EVP_MD_CTX *
         if (n < 0)
             return status_errno(STATUS_IO, "read %s", path);
         if (n == 0)
-            break;
+            return STATUS_OK;
         pulse_beat();
-        if (EVP_DigestUpdate(context, buffer, (size_t)n) != 1)
-            return status_set(STATUS_SYSTEM, "hash: SHA-256 of %s failed", path);
+        TRY(sha256_add(stream, buffer, (size_t)n));
     }
-    if (EVP_DigestFinal_ex(context, digest, NULL) != 1)
-        return status_set(STATUS_SYSTEM, "hash: SHA-256 of %s failed", path);
-    return STATUS_OK;
 }
 
 enum status hash_sha256_file(char out[65], const char *path) {
-    unsigned char digest[32];
-    enum status status = STATUS_OK;
+    struct sha256_stream *stream = NULL;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return status_errno(errno == ENOENT || errno == ENOTDIR ? STATUS_DATA : STATUS_IO, "open %s", path);
-    EVP_MD_CTX *context = EVP_MD_CTX_new();
     char *buffer = malloc(READ_SIZE);
-    if (context && buffer)
-        status = hash_sha256_fd(digest, fd, context, buffer, path);
-    else
-        status = status_set(STATUS_SYSTEM, "hash: no memory");
+    enum status status = buffer ? sha256_begin(&stream) : status_set(STATUS_SYSTEM, "hash: no memory");
     if (status == STATUS_OK)
-        hash_hex(out, digest, sizeof digest);
+        status = hash_sha256_fd(stream, fd, buffer, path);
+    if (status == STATUS_OK)
+        status = sha256_end(stream, out);
+    else
+        sha256_drop(stream);
     free(buffer);
-    EVP_MD_CTX_free(context);
     close(fd);
     return status;
 }

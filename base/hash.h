@@ -18,7 +18,12 @@ void hash_add(struct hash_stream *stream, const void *bytes, size_t size);
 void hash_add_string(struct hash_stream *stream, const char *string);
 void hash_end(struct hash_stream *stream, char out[33]); // frees the stream
 
-// SHA-256 of a file, 64 lower-case hex digits.
+// SHA-256, as 64 lower-case hex digits: of a stream of bytes, of a file.
+struct sha256_stream;
+enum status sha256_begin(struct sha256_stream **out);
+enum status sha256_add(struct sha256_stream *stream, const void *bytes, size_t size);
+enum status sha256_end(struct sha256_stream *stream, char out[65]); // frees the stream, as does
+void sha256_drop(struct sha256_stream *stream);                     // NULL is fine
 enum status hash_sha256_file(char out[65], const char *path);
 
 #endif

@@ -4,6 +4,7 @@
 #include "base/hash.h"
 #include "base/text.h"
 #include "export/export.h"
+#include "export/sums.h"
 
 #include <archive.h>
 #include <archive_entry.h>
@@ -120,6 +121,8 @@ enum status export_archive(struct export_result *out, const struct export_model 
         staged ? export_hf_directory(&directory, model, staged, pool) : status_set(STATUS_SYSTEM, "export: no memory");
     if (status == STATUS_OK && add)
         status = add(staged);
+    if (status == STATUS_OK && add)
+        status = sums_write(staged); // with what was added
     if (status == STATUS_OK)
         status = archive_write(path, staged);
     if (status == STATUS_OK)

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The Hugging Face directory: config.json, model.safetensors, tokenizer files, finetuned.json, README.md.
+// The Hugging Face directory: config.json, model.safetensors, tokenizer files, finetuned.json, README.md,
+// finetuned.sha256.
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/text.h"
 #include "export/export.h"
+#include "export/sums.h"
 #include "model/weights.h"
 
 #include <errno.h>
@@ -43,7 +45,8 @@ static enum status hf_files(struct export_result *out, const struct export_model
     TRY(hf_weights(out, model, folder));
     TRY(card_write(model, folder));
     TRY(tokenizer_save(model->tokenizer, folder, model_usable_length(model->config)));
-    return model_settings_write(&model->settings, folder);
+    TRY(model_settings_write(&model->settings, folder));
+    return sums_write(folder); // last: it lists the others
 }
 
 // An older directory steps aside for the new one and is then removed.

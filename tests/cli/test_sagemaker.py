@@ -44,7 +44,10 @@ class Archive(s.Case):
             for member in members:
                 self.assertEqual((member.isfile(), member.mode, member.mtime, member.uid, member.gid), (True, 0o644, 0, 0, 0))
                 with open(SCRIPT if member.name == "code/inference.py" else os.path.join(model, member.name), "rb") as file:
-                    self.assertEqual(archive.extractfile(member).read(), file.read(), member.name)
+                    inside, beside = archive.extractfile(member).read(), file.read()
+                if member.name == "finetuned.sha256":  # the archive's lists the script too
+                    inside = b"".join(line for line in inside.splitlines(True) if not line.endswith(b"code/inference.py\n"))
+                self.assertEqual(inside, beside, member.name)
 
     def test_event(self):
         kinds = [e["kind"] for e in s.events(self.out, "export")]

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// finetuned.sha256: the SHA-256 of every other file of a model directory, a line each, as `sha256sum -c` reads it:
+//
+//   <64 lower-case hex digits>  <name, folders with />
+//
+// Names are sorted by bytes. Whoever loads the model does not need it and need not hash; `inspect --verify` compares.
+#ifndef FINETUNED_EXPORT_SUMS_H
+#define FINETUNED_EXPORT_SUMS_H
+
+#include "base/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define SUMS_NAME "finetuned.sha256"
+#define SUMS_MAX ((size_t)1 << 20) // bytes of the list
+#define SUMS_FILES 4096            // lines
+
+struct sum {
+    char *name;
+    char sha256[65];
+    bool seen; // for the one who compares
+};
+
+struct sums {
+    struct sum *at; // in the list's order
+    size_t n;
+};
+
+// A pure function of bytes. STATUS_DATA with the line: what is no sum, a name that leads out of the folder, is there
+// twice, or is the list's own.
+enum status sums_parse(struct sums *out, const char *bytes, size_t size, const char *name);
+// Of `folder`; none (n = 0) if it has no list.
+enum status sums_read(struct sums *out, const char *folder);
+void sums_release(struct sums *sums);
+struct sum *sums_find(const struct sums *sums, const char *name);
+
+// Writes the list of all that is in `folder` and its folders now.
+enum status sums_write(const char *folder);
+
+// Compares every file of the list: STATUS_DATA names those that differ or are missing. `others` (may be NULL): files of
+// the folder that are not in the list.
+enum status sums_check(size_t *others, const struct sums *sums, const char *folder);
+// One of them.
+enum status sums_check_file(const struct sum *sum, const char *folder);
+
+#endif
