@@ -102,6 +102,13 @@ static enum status open_sweep(const struct job *job) {
     return status;
 }
 
+// A run was here, but nothing to go on from is.
+static void open_afresh(const struct trainer *t) {
+    if (t->comm->rank == 0 && !t->from && t->previous.any && strcmp(t->job->checkpoints.resume, "auto") == 0)
+        log_warn("resume: %s holds no checkpoint: a fresh start (%s/events.jsonl ends at step %llu, %s)",
+                 t->job->checkpoints.dir, t->job->out, (unsigned long long)t->previous.step, t->previous.ended);
+}
+
 // The run goes on here: left-overs and what is off its branch go out of its way.
 static enum status open_folder(struct trainer *t) {
     const char *dir = t->job->checkpoints.dir;
@@ -114,7 +121,9 @@ static enum status open_folder(struct trainer *t) {
     }
     for (size_t i = 0; i < t->choice.n_aside; i++)
         log_warn("resume: set aside %s", t->choice.aside[i]);
-    return events_open(&t->events, &t->previous, t->job->out, t->comm->rank == 0);
+    TRY(events_open(&t->events, &t->previous, t->job->out, t->comm->rank == 0));
+    open_afresh(t);
+    return STATUS_OK;
 }
 
 // Without a trace where a run would have made token shards: what is mapped stays when the folder goes.
