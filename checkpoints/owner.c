@@ -148,6 +148,7 @@ static enum status owner_start(struct owner *owner, const char *folder, double s
     if (owner->fd >= 0)
         unlink(owner->temporary);
     TRY(status);
+    owner_sweep(owner, folder);
     TRY(file_sync_folder(folder));
     return owner_beat_begin(owner);
 }

@@ -17,7 +17,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define OWNER_CHAIN 8 // dead takers in a row
+#define OWNER_CHAIN 8     // dead takers in a row
+#define OWNER_LEFT_S 3600 // no start takes so long
 
 // ---- alive or not
 
@@ -185,4 +186,40 @@ enum status owner_place(const struct owner *owner, double stale_s) {
     for (unsigned tries = 0; tries < OWNER_TRIES && !done; tries++)
         TRY(owner_try(&done, owner, stale_s));
     return done ? STATUS_OK : status_set(STATUS_AGAIN, "%s changes hands all the time: try again", owner->path);
+}
+
+// ---- what dead takers left
+
+// A file that a taker wrote and did not put in place: dead on this host, or of an age that no start has. Compared with
+// our own file's time: one clock, the file system's.
+static bool owner_is_left(const struct owner *owner, const char *path) {
+    struct owner_other other;
+    struct stat ours, theirs;
+    if (owner_other_read(&other, path) != STATUS_OK || fstat(owner->fd, &ours) != 0 || stat(path, &theirs) != 0)
+        return false;
+    free(other.bytes);
+    bool known = !other.garbage, here = known && owner_is_here(&other.record, &owner->record);
+    if (here)
+        return owner_start_time(other.record.pid) != other.record.start_time;
+    return (known && owner_is_rebooted(&other.record, &owner->record)) ||
+           theirs.st_mtime + OWNER_LEFT_S < ours.st_mtime;
+}
+
+void owner_sweep(const struct owner *owner, const char *folder) {
+    static const char next[] = OWNER_NAME ".next-", temporary[] = OWNER_NAME ".tmp-";
+    char **names;
+    size_t n;
+    if (file_list(&names, &n, folder) != STATUS_OK)
+        return;
+    for (size_t i = 0; i < n; i++) {
+        // a claim to follow someone who is gone from .owner
+        bool claim = strncmp(names[i], next, sizeof next - 1) == 0 &&
+                     strcmp(names[i] + sizeof next - 1, owner->record.token) != 0;
+        bool other = strncmp(names[i], temporary, sizeof temporary - 1) == 0;
+        char *path = claim || other ? path_join(folder, names[i]) : NULL;
+        if (path && (claim || owner_is_left(owner, path)) && unlink(path) == 0)
+            log_info("removed %s, left by a process that was ended", path);
+        free(path);
+    }
+    file_list_free(names, n);
 }

@@ -54,5 +54,7 @@ enum status owner_judge(bool *changed, const struct owner *owner, const struct o
                         double stale_s);
 // Puts ours, written under its temporary name, in place.
 enum status owner_place(const struct owner *owner, double stale_s);
+// Once it is in place: removes what takers that died left in the folder, and says so.
+void owner_sweep(const struct owner *owner, const char *folder);
 
 #endif

@@ -32,8 +32,18 @@ static void history_pause(struct history *h, double time) {
     h->start = 0;
 }
 
+// From step 0: what came before is not of this run.
+static void history_afresh(struct history *h) {
+    h->n = 0;
+    h->step = h->epoch = h->end_step = 0;
+    h->loss = h->tweets_per_s = (double)NAN;
+}
+
 static void history_start(struct history *h, const json_t *event) {
     history_pause(h, h->at);
+    if (!h->resumed)
+        history_afresh(h);
+    h->resumed = false;
     h->starts++;
     double time = number(event, "time");
     h->start = time == time ? time : 0;
@@ -47,6 +57,7 @@ static void history_resume(struct history *h, const json_t *event) {
     size_t kept = 0;
     history_pause(h, h->at);
     take_count(&step, event, "step");
+    h->resumed = true;
     for (size_t i = 0; i < h->n; i++)
         if (h->evaluations[i].step <= step)
             h->evaluations[kept++] = h->evaluations[i];

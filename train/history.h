@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // events.jsonl read back: how far a run is, how it ended, and its evaluations. After a `resume` at step S what came
-// with a step above S is superseded.
+// with a step above S is superseded; after a `start` with no `resume` before it, all that came before.
 #ifndef FINETUNED_TRAIN_HISTORY_H
 #define FINETUNED_TRAIN_HISTORY_H
 
@@ -36,6 +36,7 @@ struct history {
     size_t n, room;
     // internal
     double start;
+    bool resumed; // the next `start` goes on
 };
 
 // `whole`: how many of the bytes are whole lines; what follows is a line that a crash cut. Lines that are no events are

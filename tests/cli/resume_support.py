@@ -15,11 +15,15 @@ QUIET = {"log__level": "warn", "log__tensorboard": False}
 
 
 def counting(out):
-    """The step, skip and eval events that count: what a resume supersedes is left out, and what clocks say. The best model's score on
-    test may be there more than once, since a run may be ended behind it: the last one counts."""
-    found = []
+    """The step, skip and eval events that count: what a resume (or a start without one: from step 0) supersedes is left out, and what
+    clocks say. The best model's score on test may be there more than once, since a run may be ended behind it: the last one counts."""
+    found, resumed = [], False
     for event in s.events(out):
         kind = event["event"]
+        if kind == "start" and not resumed:
+            found = []
+        if kind in ("start", "resume"):
+            resumed = kind == "resume"
         if kind == "resume":
             found = [e for e in found if e["step"] <= event["step"] and e.get("cursor", -1) < event["cursor"]]
         elif kind in ("step", "skip", "eval"):
@@ -47,9 +51,13 @@ def tree(folder, without=(".owner",)):
 
 
 def left_over(folder):
-    """Paths below a folder that a writer left half-made: temporary names, locks, claims."""
-    return sorted(os.path.join(at, n) for at, folders, names in os.walk(folder) for n in folders + names
-                  if ".tmp-" in n or ".old-" in n or n.endswith(".lock") or ".next-" in n)
+    """Paths below a folder that a writer left half-made: temporary names, locks, claims. Not what lies below such a folder."""
+    is_left = lambda n: ".tmp-" in n or ".old-" in n or n.endswith(".lock") or ".next-" in n
+    found = []
+    for at, folders, names in os.walk(folder):
+        found += [os.path.join(at, n) for n in folders + names if is_left(n)]
+        folders[:] = [n for n in folders if not is_left(n)]
+    return sorted(found)
 
 
 def session(leader):

@@ -65,6 +65,20 @@ static void test_resume(void **state) {
     history_release(&h);
 }
 
+// A start without a resume begins at step 0: nothing of what was there before is this run's.
+static void test_afresh(void **state) {
+    (void)state;
+    struct history h;
+    size_t whole;
+    parse(&h, &whole, START STEP(5, 101) EVAL("val", 10) "{\"event\": \"end\", \"time\": 110, \"step\": 20}\n" START);
+    assert_int_equal(h.starts, 2);
+    assert_int_equal(h.n, 0);
+    assert_int_equal(h.step, 0);
+    assert_int_equal(h.end_step, 0);
+    assert_true(isnan(h.loss));
+    history_release(&h);
+}
+
 static void test_end(void **state) {
     (void)state;
     struct history h;
@@ -96,6 +110,7 @@ static void test_odd(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_course), cmocka_unit_test(test_resume),
-                                       cmocka_unit_test(test_end), cmocka_unit_test(test_odd)};
+                                       cmocka_unit_test(test_end), cmocka_unit_test(test_afresh),
+                                       cmocka_unit_test(test_odd)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
