@@ -123,16 +123,26 @@ static enum status job_task_default(struct job *job) {
     return status;
 }
 
-// Puts `value` where `name` stands in `*text`, once.
-static enum status job_resolve_name(char **text, const char *name, const char *value) {
-    const char *at = strstr(*text, name);
-    if (!at)
-        return STATUS_OK;
-    char *out = text_format("%.*s%s%s", (int)(at - *text), *text, value, at + strlen(name));
-    if (!out)
+// Puts `value` wherever `name` stands in `*text`. What can't be read again from job.yaml as it is is refused: longer
+// than a value may be, or with the name in it still, out of a piece of the value and what was around it.
+static enum status job_resolve_name(char **text, const char *key, const char *name, const char *value) {
+    struct text out = {0};
+    const char *rest = *text;
+    for (const char *at; (at = strstr(rest, name)) && out.size <= OPTION_VALUE_MAX; rest = at + strlen(name)) {
+        text_add(&out, rest, (size_t)(at - rest));
+        text_puts(&out, value);
+    }
+    text_puts(&out, rest);
+    if (!text_string(&out)) {
+        text_release(&out);
         return status_set(STATUS_SYSTEM, "job: no memory");
+    }
     free(*text);
-    *text = out;
+    *text = out.at;
+    if (out.size > OPTION_VALUE_MAX)
+        return status_set(STATUS_USAGE, "%s: with %s filled in it has more than %d bytes", key, name, OPTION_VALUE_MAX);
+    if (strstr(*text, name))
+        return status_set(STATUS_USAGE, "%s: with %s filled in there is another %s in it", key, name, name);
     return STATUS_OK;
 }
 
@@ -156,11 +166,11 @@ static enum status job_resolve(struct job_draft *draft) {
         job->data.max_length = JOB_QUESTION_LENGTH;
     TRY(job_name_default(draft));
     TRY(job_task_default(job));
-    TRY(job_resolve_name(&job->out, "<job>", job->job));
+    TRY(job_resolve_name(&job->out, "out", "<job>", job->job));
     if (strstr(job->out, "<out>"))
         return job_refuse(draft, "out", "is not allowed: it can't lie in itself");
-    TRY(job_resolve_name(&job->data.cache, "<out>", job->out));
-    TRY(job_resolve_name(&job->checkpoints.dir, "<out>", job->out));
+    TRY(job_resolve_name(&job->data.cache, "data.cache", "<out>", job->out));
+    TRY(job_resolve_name(&job->checkpoints.dir, "checkpoints.dir", "<out>", job->out));
     if (job->train.precision == JOB_PRECISION_AUTO)
         job->train.precision = JOB_FP32; // the only one that this version computes in
     return STATUS_OK;

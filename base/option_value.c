@@ -2,8 +2,6 @@
 // An option's value from text: what is taken, and what is said of the rest. Printed in option_print.c.
 #include "base/options.h"
 
-#define VALUE_MAX 4096 // bytes of a value
-
 static void *option_at(const struct option *option, struct job *job) {
     return (char *)job + option->offset;
 }
@@ -136,7 +134,7 @@ static bool option_set_weights(const struct option *option, char **at, const cha
 
 static bool text_is_clean(const char *text) {
     size_t size = strlen(text);
-    if (size == 0 || size > VALUE_MAX || utf8_check(text, size) != size)
+    if (size == 0 || size > OPTION_VALUE_MAX || utf8_check(text, size) != size)
         return false;
     for (size_t i = 0; i < size; i++)
         if ((unsigned char)text[i] < 0x20 || text[i] == 0x7f)

@@ -37,6 +37,8 @@ struct option_word {
     double value;
 };
 
+#define OPTION_VALUE_MAX 4096 // bytes of a value
+
 struct option {
     const char *key;
     enum option_type type;
