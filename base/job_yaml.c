@@ -140,11 +140,13 @@ static size_t section_first(const char *section) {
     return i;
 }
 
-static enum status reader_section(struct reader *reader, const char *section) {
+// `at`: the line of the section's name; its value may begin on a later one.
+static enum status reader_section(struct reader *reader, const char *section, long long at) {
     int64_t *line = &reader->sections[section_first(section)];
     if (*line)
-        return reader_refuse(reader, "%s is given twice, first in line %lld", section, (long long)*line);
-    *line = reader_line(reader);
+        return status_set(STATUS_USAGE, "%s:%lld: %s is given twice, first in line %lld", reader->draft->file, at,
+                          section, (long long)*line);
+    *line = at;
     if (reader->event.type == YAML_MAPPING_START_EVENT)
         return reader_mapping(reader, section);
     const char *text = "a list";
@@ -171,8 +173,9 @@ static enum status reader_key(struct reader *reader, const char *section) {
         snprintf(where, sizeof where, ":%lld: ", reader_line(reader));
         return job_draft_unknown(reader->draft->file, where, fits ? key : name);
     }
+    long long line = reader_line(reader);
     TRY(reader_next(reader));
-    return option ? reader_value(reader, (size_t)(option - options)) : reader_section(reader, key);
+    return option ? reader_value(reader, (size_t)(option - options)) : reader_section(reader, key, line);
 }
 
 // Behind its start event, up to its end. Recurses into known sections only, so never deep.

@@ -115,7 +115,7 @@ static bool option_set_weights(const struct option *option, char **at, const cha
         text_puts(&list, rest);
     } else {
         text_puts(&list, "[");
-        while (option_list_next(&rest, item, sizeof item, &bad) && !bad) {
+        while (!bad && option_list_next(&rest, item, sizeof item, &bad)) {
             bad = !text_to_double(item, &value) || value < option->least || value > option->most;
             text_puts(&list, list.size > 1 ? ", " : "");
             option_print_real(&list, value);

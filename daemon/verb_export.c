@@ -53,26 +53,28 @@ static enum status export_target(char **out, const char *given) {
     return *out ? STATUS_OK : status_set(STATUS_SYSTEM, "export: no memory");
 }
 
-// A directory is replaced as a whole, so a folder with other things in it is left alone. An archive is put beside them.
-static enum status export_check_out(const char *out, bool directory) {
+// `given` is `out` as the user wrote it. A directory is replaced as a whole, so a folder with other things in it is
+// left alone. An archive is put beside them.
+static enum status export_check_out(const char *out, const char *given, bool directory) {
     char **names;
     size_t n;
     if (!file_exists(out))
         return STATUS_OK;
     if (!file_is_folder(out))
-        return status_set(STATUS_USAGE, "export: --out %s is a file", out);
+        return status_set(STATUS_USAGE, "export: --out %s is a file", given);
     if (!directory)
         return STATUS_OK;
     if (export_holds_us(out))
         return status_set(STATUS_USAGE,
                           "export: --out %s is the working directory, or above it, and would be replaced as a whole: "
                           "name a folder of its own",
-                          out);
+                          given);
     TRY(file_list(&names, &n, out));
     file_list_free(names, n);
     if (n && !model_is(out))
         return status_set(STATUS_USAGE,
-                          "export: --out %s holds other files: name a new or empty folder, or an earlier export", out);
+                          "export: --out %s holds other files: name a new or empty folder, or an earlier export",
+                          given);
     return STATUS_OK;
 }
 
@@ -117,7 +119,6 @@ static enum status export_target_run(const struct export_flags *f) {
     struct pool *pool = NULL;
     struct export_result result = {0};
     enum status status;
-    TRY(export_check_out(f->out, export_find(f->to)->job == JOB_EXPORT_HF));
     TRY_GOTO(subject_open(&model, f->from, f->job), done);
     TRY_GOTO(export_card(&readme, &facts, f->from), done);
     TRY_GOTO(pool_open(&pool, 0), done);
@@ -147,7 +148,9 @@ static enum status export_flags_run(const struct export_flags *f) {
     TRY(export_kind(f->to));
     TRY(export_target(&target, f->out));
     resolved.out = target;
-    enum status status = export_target_run(&resolved);
+    enum status status = export_check_out(target, f->out, export_find(f->to)->job == JOB_EXPORT_HF);
+    if (status == STATUS_OK)
+        status = export_target_run(&resolved);
     free(target);
     return status;
 }

@@ -122,8 +122,12 @@ enum status labels_parse(struct labels *out, const char *path, const char *bytes
     while (size > 1 && bytes[size - 1] == '\n' && bytes[size - 2] == '\n')
         size--;
     size_t bad = utf8_check(bytes, size), rows = row_count(bytes, size), line = 0;
-    if (bad < size)
-        return status_set(STATUS_DATA, "%s: invalid UTF-8 at byte %zu (0x%02x)", path, bad, (unsigned char)bytes[bad]);
+    if (bad < size) {
+        for (size_t i = 0; i < bad; i++)
+            line += bytes[i] == '\n';
+        return status_set(STATUS_DATA, "%s:%zu: invalid UTF-8 at byte %zu (0x%02x) of the file", path, line + 1, bad,
+                          (unsigned char)bytes[bad]);
+    }
     if (rows == 0 || rows > LABELS_MAX)
         return status_set(STATUS_DATA, "%s: %zu labels; a mapping has 1 to %d", path, rows, LABELS_MAX);
     if (!(out->names = calloc(rows, sizeof *out->names)))

@@ -116,6 +116,7 @@ static enum status body_tensor(const struct tensor **out, const struct load *loa
     if (!*out)
         return status_set(STATUS_DATA, "%s: weight %s is missing (with and without the prefix %s)", load->files->path,
                           param->name, weights_prefix(load->config));
+    TRY(tensor_single(load, param));
     return shape_check(load, *out, param);
 }
 
