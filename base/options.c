@@ -140,7 +140,7 @@ const struct option options[] = {
     CHOICE("comm.fabric", comm.fabric, "auto", fabrics, .later = "*",
            .help = "with a name given, anything else is a failure"),
     REAL("comm.timeout", comm.timeout, "30.0", 1, 86400,
-         .help = "seconds without progress of a peer before the job ends (no effect yet: mpirun alone notices a lost rank)"),
+         .help = "seconds without any progress of a rank before the job ends with 75; one that is only slow is waited for"),
     CHOICE("comm.reduce", comm.reduce, "fp32", reductions, .later = "bf16",
            .help = "gradients on the wire; with bf16 the bits are this world's own"),
 

@@ -4,6 +4,7 @@
 #include "comm/comm.h"
 
 #include "base/job.h"
+#include "base/pulse.h"
 #include "base/text.h"
 #include "comm/parts.h"
 
@@ -83,8 +84,13 @@ fail:
 void comm_close(struct comm *comm) {
     if (!comm)
         return;
+    if (comm->alone && comm->world > 1)
+        comm_abort(comm, status_exit_code(STATUS_REMOTE));
+    pulse_set(PULSE_END);
+    pulse_long();
     if (comm->ops)
         comm->ops->close(comm);
+    watch_close(comm); // others may be lost while MPI ends, which waits for them
     free(comm);
 }
 
@@ -93,38 +99,48 @@ static void peer_check(const struct comm *comm, int peer) {
     (void)comm, (void)peer;
 }
 
+static enum status note(struct comm *comm, enum status status) {
+    comm->alone = comm->alone || status == STATUS_REMOTE || status == STATUS_TIMEOUT;
+    return status;
+}
+
+bool comm_speaks(const struct comm *comm) {
+    return comm->rank == 0 || comm->alone;
+}
+
 enum status comm_barrier(struct comm *comm) {
-    return comm->ops->barrier(comm);
+    return note(comm, comm->ops->barrier(comm));
 }
 
 enum status comm_broadcast(struct comm *comm, void *bytes, size_t size, int root) {
     assert(root >= 0 && root < comm->world && (bytes || size == 0));
-    return size ? comm->ops->broadcast(comm, bytes, size, root) : STATUS_OK;
+    return size ? note(comm, comm->ops->broadcast(comm, bytes, size, root)) : STATUS_OK;
 }
 
 enum status comm_exchange(struct comm *comm, int peer, const void *out, size_t size_out, void *in, size_t size_in) {
     peer_check(comm, peer);
     assert((out || size_out == 0) && (in || size_in == 0));
-    return size_out || size_in ? comm->ops->exchange(comm, peer, out, size_out, in, size_in) : STATUS_OK;
+    return size_out || size_in ? note(comm, comm->ops->exchange(comm, peer, out, size_out, in, size_in)) : STATUS_OK;
 }
 
 enum status comm_all_gather(struct comm *comm, const void *in, void *out, size_t size) {
     assert((in && out) || size == 0);
-    return size ? comm->ops->all_gather(comm, in, out, size) : STATUS_OK;
+    return size ? note(comm, comm->ops->all_gather(comm, in, out, size)) : STATUS_OK;
 }
 
 enum status comm_send(struct comm *comm, int peer, const void *bytes, size_t size) {
     peer_check(comm, peer);
     assert(bytes || size == 0);
-    return size ? comm->ops->send(comm, peer, bytes, size) : STATUS_OK;
+    return size ? note(comm, comm->ops->send(comm, peer, bytes, size)) : STATUS_OK;
 }
 
 enum status comm_receive(struct comm *comm, int peer, void *bytes, size_t size) {
     peer_check(comm, peer);
     assert(bytes || size == 0);
-    return size ? comm->ops->receive(comm, peer, bytes, size) : STATUS_OK;
+    return size ? note(comm, comm->ops->receive(comm, peer, bytes, size)) : STATUS_OK;
 }
 
 void comm_abort(struct comm *comm, int exit_code) {
+    watch_abort(comm, exit_code);
     comm->ops->abort(comm, exit_code);
 }

@@ -40,8 +40,11 @@ struct comm {
     int rank, world;
     int local_rank, local_world; // among the ranks of this host
     char host[256];
-    void *state;        // the backend's
-    struct comm *inner; // of a decorator
+    void *state;         // the backend's
+    double deadline;     // of every wait, s of the monotonic clock; 0: none
+    bool alone;          // it has lost the others
+    struct watch *watch; // NULL: none (comm/watch.h)
+    struct comm *inner;  // of a decorator
     struct comm_fault faults[COMM_FAULTS];
     unsigned n_faults;
 };
@@ -51,7 +54,9 @@ struct comm {
 // with backend mpi, MPI_THREAD_FUNNELED or above. The launcher guard (design, section 6): SLURM_NTASKS, PMI_SIZE or
 // OMPI_COMM_WORLD_SIZE above 1 and a world of 1 is STATUS_USAGE with a hint unless `backend` is self.
 enum status comm_open(struct comm **out, int backend);
-void comm_close(struct comm *comm); // MPI_Finalize where we initialised it; NULL is fine
+// MPI_Finalize where we initialised it; NULL is fine. A rank that has lost the others (a wrapper gave STATUS_REMOTE or
+// STATUS_TIMEOUT) can't: it ends them all, exit code 75.
+void comm_close(struct comm *comm);
 
 // Name and version of the MPI library: "Open MPI v4.1.4".
 void comm_library(char *out, size_t size);
@@ -63,6 +68,8 @@ enum status comm_exchange(struct comm *comm, int peer, const void *out, size_t s
 enum status comm_all_gather(struct comm *comm, const void *in, void *out, size_t size);
 enum status comm_send(struct comm *comm, int peer, const void *bytes, size_t size);
 enum status comm_receive(struct comm *comm, int peer, void *bytes, size_t size);
+// Whether this rank logs why a run ends: rank 0, and one that has lost the others.
+bool comm_speaks(const struct comm *comm);
 // Ends every rank at once with this exit code.
 void comm_abort(struct comm *comm, int exit_code) __attribute__((noreturn));
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The backend over MPI. Every wait is a loop of tests (mpi_wait) that spins for a moment, then gives up the processor:
 // ranks may share cores, and a peer that computes must not be slowed down by one that waits.
+#include "base/pulse.h"
 #include "comm/parts.h"
 
 #include <mpi.h>
@@ -49,10 +50,21 @@ static enum status mpi_failed(struct comm *comm, int code, const char *operation
 static void mpi_pause(unsigned turn) {
     if (turn < SPINS)
         return;
+    if (turn == SPINS)
+        pulse_wait_begin();
+    pulse_beat();
     if (turn < SPINS + YIELDS)
         sched_yield();
     else
         nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
+}
+
+static bool mpi_over(const struct comm *comm) {
+    struct timespec now;
+    if (comm->deadline <= 0)
+        return false;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec >= comm->deadline;
 }
 
 // Waits for n <= 2 requests. `got` (NULL: not asked): bytes that the last one received.
@@ -64,8 +76,13 @@ static enum status mpi_wait(struct comm *comm, MPI_Request *requests, int n, int
         int code = MPI_Testall(n, requests, &done, statuses);
         if (code != MPI_SUCCESS)
             return mpi_failed(comm, code, operation, peer);
+        if (!done && mpi_over(comm))
+            return status_set(STATUS_TIMEOUT, "comm: mpi: %s on rank %d (%s): another rank has not come", operation,
+                              comm->rank, comm->host);
         if (!done)
             mpi_pause(turn);
+        else if (turn > SPINS)
+            pulse_wait_end();
     }
     if (got)
         MPI_Get_count(&statuses[n - 1], MPI_BYTE, got);

@@ -9,4 +9,8 @@
 enum status self_open(struct comm *comm);
 enum status mpi_open(struct comm *comm);
 
+// The watch (comm/watch.h): the others are told before this rank ends all; the end, with a good-bye.
+void watch_abort(struct comm *comm, int exit_code);
+void watch_close(struct comm *comm);
+
 #endif

@@ -14,7 +14,9 @@ static enum status run_phases(struct trainer *t, const struct job *job, struct b
     if (!make)
         return STATUS_OK;
     TRY(trainer_finish(t, make & RUN_MAKES_REPORT));
+    pulse_set(PULSE_EXPORT);
     TRY(comm_agree(comm, run_export(t, make)));
+    pulse_set(PULSE_REPORT);
     if (make & RUN_MAKES_REPORT)
         TRY(report_write(t));
     return comm_agree(comm, trainer_end_event(t));
@@ -26,7 +28,7 @@ enum status run_job(struct run_result *out, const struct job *job, struct base *
     if (!trainer)
         return status_set(STATUS_SYSTEM, "run: no memory");
     enum status status = run_phases(trainer, job, base, comm, spent);
-    if (status != STATUS_OK && comm->rank == 0)
+    if (status != STATUS_OK && comm_speaks(comm))
         log_error("%s", status_message());
     if (status != STATUS_OK)
         trainer_fail(trainer, status);

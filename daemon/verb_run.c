@@ -4,6 +4,7 @@
 
 #include <signal.h>
 
+#include "comm/watch.h"
 #include "daemon/dry_run.h"
 #include "daemon/flags.h"
 #include "daemon/run_job.h"
@@ -38,7 +39,7 @@ static enum status run_world(const struct job *job, struct comm *comm, const str
     struct base base;
     struct run_result result;
     enum status status = base_open(&base, job, comm);
-    if (status != STATUS_OK && comm->rank == 0)
+    if (status != STATUS_OK && comm_speaks(comm))
         log_error("%s", status_message());
     if (status == STATUS_OK)
         status = f->dry ? dry_run(job, &base, comm, f->json) : run_job(&result, job, &base, comm, 0);
@@ -56,7 +57,11 @@ static enum status run_start(const struct job *job, const struct run_flags *f) {
     log_setup((enum log_level)job->log.level, comm->rank, comm->world);
     if (job->sweep.tasks.n || job->sweep.seeds.n || job->sweep.rates.n)
         log_info("sweep.*: for finetuned sweep; run takes data.task, train.seed and train.lr");
-    status = run_world(job, comm, f);
+    status = comm_watch(comm, job->comm.timeout);
+    if (status == STATUS_OK)
+        status = run_world(job, comm, f);
+    else if (comm_speaks(comm))
+        log_error("%s", status_message());
     comm_close(comm);
     return status;
 }

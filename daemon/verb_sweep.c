@@ -162,7 +162,7 @@ static enum status sweep_world(struct sweep *s, struct comm *comm, bool dry) {
     struct base base = {0};
     bool said = false;
     enum status status = sweep_phases(s, &base, comm, dry, &said);
-    if (status != STATUS_OK && !said && comm->rank == 0)
+    if (status != STATUS_OK && !said && comm_speaks(comm))
         log_error("%s", status_message());
     base_close(&base);
     return status;
@@ -174,7 +174,11 @@ static enum status sweep_start(struct sweep *s, bool dry) {
     if (status != STATUS_OK)
         return verb_exit(status), status;
     log_setup((enum log_level)s->job->log.level, comm->rank, comm->world);
-    status = sweep_world(s, comm, dry);
+    status = comm_watch(comm, s->job->comm.timeout);
+    if (status == STATUS_OK)
+        status = sweep_world(s, comm, dry);
+    else if (comm_speaks(comm))
+        log_error("%s", status_message());
     comm_close(comm);
     return status;
 }

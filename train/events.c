@@ -3,6 +3,9 @@
 
 #include "base/file.h"
 #include "train/history.h"
+#include "train/lost.h"
+
+#define LOST_MAX ((size_t)1 << 20) // bytes of another rank's events
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,6 +15,34 @@ double events_now(void) {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static void previous_end(struct events_previous *previous, const struct history *history) {
+    snprintf(previous->ended, sizeof previous->ended, "%s", history->ended);
+    previous->at = history->at;
+    previous->lost = history->lost;
+}
+
+// Where rank 0 was lost another rank may have told of it, after the last event that rank 0 wrote.
+static enum status events_of_others(struct events_previous *previous, const char *out) {
+    char **names;
+    size_t n;
+    if (!previous->any)
+        return STATUS_OK;
+    TRY(file_list(&names, &n, out));
+    for (size_t i = 0; i < n; i++) {
+        struct history history = {0};
+        char *path = lost_is(names[i]) ? path_join(out, names[i]) : NULL, *bytes = NULL;
+        size_t size = 0, whole;
+        if (path && file_read(&bytes, &size, path, LOST_MAX) == STATUS_OK &&
+            history_parse(&history, &whole, bytes, size) == STATUS_OK && history.any && history.at > previous->at)
+            previous_end(previous, &history);
+        history_release(&history);
+        free(bytes);
+        free(path);
+    }
+    file_list_free(names, n);
+    return STATUS_OK;
 }
 
 static enum status events_recover(struct events_previous *previous, const char *path, bool cuts) {
@@ -28,7 +59,7 @@ static enum status events_recover(struct events_previous *previous, const char *
     history_warn(&history, path);
     previous->any = history.any;
     previous->step = history.step;
-    snprintf(previous->ended, sizeof previous->ended, "%s", history.ended);
+    previous_end(previous, &history);
     history_release(&history);
     if (cuts && whole < size && truncate(path, (off_t)whole) != 0)
         return status_errno(STATUS_IO, "events: cutting a half line from %s", path);
@@ -37,13 +68,14 @@ static enum status events_recover(struct events_previous *previous, const char *
 
 enum status events_open(struct events *events, struct events_previous *previous, const char *out, bool writes) {
     *events = (struct events){.fd = -1};
-    *previous = (struct events_previous){.ended = "no stop event"};
+    *previous = (struct events_previous){.ended = "no stop event", .lost.rank = -1};
     if (!writes)
         return STATUS_OK;
     events->path = path_join(out, "events.jsonl");
     if (!events->path)
         return status_set(STATUS_SYSTEM, "events: no memory");
     TRY(events_recover(previous, events->path, true));
+    TRY(events_of_others(previous, out));
     events->fd = open(events->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     if (events->fd < 0)
         return status_errno(STATUS_IO, "events: opening %s", events->path);
@@ -52,8 +84,10 @@ enum status events_open(struct events *events, struct events_previous *previous,
 
 enum status events_look(struct events_previous *previous, const char *out) {
     char *path = path_join(out, "events.jsonl");
-    *previous = (struct events_previous){.ended = "no stop event"};
+    *previous = (struct events_previous){.ended = "no stop event", .lost.rank = -1};
     enum status status = path ? events_recover(previous, path, false) : status_set(STATUS_SYSTEM, "events: no memory");
+    if (status == STATUS_OK)
+        status = events_of_others(previous, out);
     free(path);
     return status;
 }

@@ -6,6 +6,7 @@
 #include "base/markup.h"
 #include "base/status.h"
 #include "base/text.h"
+#include "train/history.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -21,6 +22,8 @@ struct events_previous {
     bool any;       // there was a run before
     uint64_t step;  // last step that an event names
     char ended[64]; // "end", "stop: signal", … or "no stop event"
+    double at;      // time of the last event; 0: none
+    struct history_lost lost;
 };
 
 // Opens for append; a half line left by a crash is cut. `writes`: false on ranks above 0.

@@ -46,6 +46,7 @@ static void finish_release(struct trainer *t) {
 }
 
 enum status trainer_finish(struct trainer *t, bool report) {
+    pulse_set(PULSE_FINISH);
     // The weights in memory are the last step's, also of a run that was complete before.
     if (report && t->state.best_step != t->state.step)
         TRY(finish_evaluate(t, t->last));

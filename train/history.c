@@ -2,6 +2,7 @@
 #include "train/history.h"
 
 #include "base/file.h"
+#include "base/pulse.h"
 #include "base/log.h"
 
 #include <jansson.h>
@@ -91,6 +92,12 @@ static void history_ended(struct history *h, const json_t *event, const char *na
         snprintf(h->ended, sizeof h->ended, "stop: %s", reason ? reason : "unknown");
     else
         snprintf(h->ended, sizeof h->ended, "%s", strcmp(name, "end") ? "no stop event" : "end");
+    const json_t *rank = strcmp(name, "stop") == 0 ? json_object_get(event, "rank") : NULL;
+    h->lost = (struct history_lost){.rank = json_is_integer(rank) ? json_integer_value(rank) : -1};
+    if (h->lost.rank >= 0) {
+        take_word(h->lost.host, sizeof h->lost.host, event, "host");
+        take_word(h->lost.operation, sizeof h->lost.operation, event, "operation");
+    }
 }
 
 static enum status history_event(struct history *h, const json_t *event, const char *name) {
@@ -137,11 +144,14 @@ static enum status history_line(struct history *h, const char *line, size_t size
 enum status history_parse(struct history *out, size_t *whole, const char *bytes, size_t size) {
     enum status status = STATUS_OK;
     uint64_t number = 0;
-    *out = (struct history){.ended = "no stop event", .loss = (double)NAN, .tweets_per_s = (double)NAN};
+    *out =
+        (struct history){.ended = "no stop event", .loss = (double)NAN, .tweets_per_s = (double)NAN, .lost.rank = -1};
     *whole = 0;
     for (const char *end; status == STATUS_OK && *whole < size && (end = memchr(bytes + *whole, '\n', size - *whole));
-         *whole = (size_t)(end - bytes) + 1)
+         *whole = (size_t)(end - bytes) + 1) {
         status = history_line(out, bytes + *whole, (size_t)(end - (bytes + *whole)), ++number);
+        pulse_beat();
+    }
     history_pause(out, out->at);
     if (status != STATUS_OK)
         history_release(out);

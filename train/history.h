@@ -20,6 +20,12 @@ struct history_evaluation {
     char official[40]; // the name of `value`
 };
 
+// Which rank a `stop` event names.
+struct history_lost {
+    int64_t rank; // -1: none
+    char host[256], operation[40];
+};
+
 struct history {
     bool any;         // there is an event
     uint64_t broken;  // whole lines that are no events; blank ones do not count
@@ -30,6 +36,7 @@ struct history {
     uint64_t step, epoch, steps_total;
     double loss, tweets_per_s;         // of the last step event; NaN: none
     char ended[64];                    // "end", "stop: signal", … or "no stop event"
+    struct history_lost lost;          // of a `stop` event that ended it
     uint64_t end_step;                 // of the last `end` event; 0: none
     char data_hash[33], base_hash[33]; // of the last `start` event
     struct history_evaluation *evaluations;

@@ -167,6 +167,14 @@ done:
     return status;
 }
 
+static void resume_lost(struct events *events, const struct history_lost *lost) {
+    if (lost->rank < 0)
+        return;
+    event_integer(events, "rank", lost->rank);
+    event_string(events, "host", lost->host);
+    event_string(events, "operation", lost->operation);
+}
+
 static enum status resume_event(struct trainer *t) {
     const struct checkpoint_choice *choice = &t->choice;
     log_info("resume: step %llu from %s (%s before)", (unsigned long long)t->state.step, t->from, t->previous.ended);
@@ -185,6 +193,7 @@ static enum status resume_event(struct trainer *t) {
     }
     text_printf(&t->events.line, "], \"previous\": {\"step\": %llu, \"ended\": ", (unsigned long long)t->previous.step);
     json_string_add(&t->events.line, t->previous.ended);
+    resume_lost(&t->events, &t->previous.lost);
     text_puts(&t->events.line, "}");
     return event_end(&t->events);
 }

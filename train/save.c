@@ -29,6 +29,7 @@ enum status save_now(struct trainer *t) {
     double begun = trainer_clock();
     if (t->saved_step == t->state.step && t->saved_cursor == t->state.cursor)
         return STATUS_OK;
+    enum pulse_operation before = pulse_set(PULSE_SAVE);
     params_current(t->optimizer);
     TRY(save_check(t));
     TRY(checkpoint_save(&saved, t->comm, &t->checkpoints, &t->table, &t->arenas, &t->state));
@@ -37,5 +38,6 @@ enum status save_now(struct trainer *t) {
     enum status status = t->comm->rank == 0 ? save_event(t, &saved) : STATUS_OK;
     free(saved.path);
     t->times.save += trainer_clock() - begun;
+    pulse_set(before);
     return status;
 }

@@ -3,6 +3,7 @@
 #ifndef FINETUNED_TRAIN_STAGE_H
 #define FINETUNED_TRAIN_STAGE_H
 
+#include "base/pulse.h"
 #include "base/trace.h"
 #include "train/trainer.h"
 
@@ -20,7 +21,11 @@ enum stage {
 };
 extern const char *const stage_names[TRACE_STAGES];
 
+// As a watcher sees them.
+extern const enum pulse_operation stage_pulses[STAGES];
+
 static inline void stage(const struct trainer *trainer, enum stage begins) {
+    pulse_set(stage_pulses[begins]);
     if (trainer->trace)
         trace_stage(trainer->trace, begins);
 }

@@ -16,6 +16,12 @@ const char *const stage_names[TRACE_STAGES] = {
     [STAGE_REDUCE] = "reduce",   [STAGE_NORM] = "norm", [STAGE_AGREE] = "agree",
 };
 
+const enum pulse_operation stage_pulses[STAGES] = {
+    [STAGE_NONE] = PULSE_BOUNDARY,   [STAGE_DATA] = PULSE_DATA, [STAGE_UPDATE] = PULSE_UPDATE,
+    [STAGE_FORWARD] = PULSE_FORWARD, [STAGE_LOSS] = PULSE_LOSS, [STAGE_BACKWARD] = PULSE_BACKWARD,
+    [STAGE_REDUCE] = PULSE_REDUCE,   [STAGE_NORM] = PULSE_NORM, [STAGE_AGREE] = PULSE_AGREE,
+};
+
 static unsigned head_layer(const struct trainer *t) {
     return t->inputs.config.layers + 1;
 }
@@ -95,6 +101,7 @@ enum status train_step(struct trainer *t, struct step_result *out) {
     step_update(t, out, gradient);
     micro_count(t, &global, out);
     out->step = t->state.step;
+    pulse_step(t->state.step);
     stage(t, STAGE_NONE);
     return STATUS_OK;
 }

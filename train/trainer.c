@@ -123,7 +123,7 @@ static enum status open_folder(struct trainer *t) {
         log_warn("resume: set aside %s", t->choice.aside[i]);
     TRY(events_open(&t->events, &t->previous, t->job->out, t->comm->rank == 0));
     open_afresh(t);
-    return STATUS_OK;
+    return lost_open(&t->lost, t->comm, t->job->out);
 }
 
 // Without a trace where a run would have made token shards: what is mapped stays when the folder goes.
@@ -190,6 +190,7 @@ static enum status open_ready(struct trainer *t) {
     bool fewer = t->complete && t->state.steps_total < t->state.step; // not the job that was run
     if (t->comm->rank == 0 && !t->look && !fewer)
         TRY(open_job_file(t->job));
+    pulse_step(t->state.step);
     t->started = trainer_clock();
     t->meter.since = t->started;
     t->weights_step = t->state.step;
@@ -221,13 +222,16 @@ static enum status trainer_phases(struct trainer *t, const struct job *job, stru
                           .board.fd = -1,
                           .state.format = CHECKPOINT_FORMAT};
     t->checkpoints = (struct checkpoint_dir){job->checkpoints.dir, (uint32_t)job->checkpoints.keep};
+    pulse_set(PULSE_START);
     TRY(stop_install());
     TRY(comm_agree(comm, open_hardware(t)));
     TRY(comm_agree(comm, open_claim(t)));
     TRY(inputs_begin(&t->inputs, job, base, comm));
     TRY(resume_choose(t));
     TRY(boundary_before(t));
+    pulse_set(PULSE_TOKENISE);
     TRY(open_tokens(t));
+    pulse_set(PULSE_START);
     TRY(boundary_before(t));
     TRY(comm_agree(comm, setup_plan(t)));
     TRY(comm_agree(comm, setup_model(t)));
@@ -246,6 +250,7 @@ enum status trainer_look(struct trainer *t, const struct job *job, struct base *
 }
 
 void trainer_close(struct trainer *t) {
+    lost_close(&t->lost);
     checkpoint_choice_release(&t->choice);
     free(t->from);
     optimizer_close(t->optimizer);
@@ -273,7 +278,7 @@ enum status trainer_failed(struct trainer *t, enum status status) {
     if (t->comm->world == 1)
         return status;
     log_error("step %llu: %s", (unsigned long long)t->state.step, status_message());
-    t->comm->ops->abort(t->comm, status_exit_code(status));
+    comm_abort(t->comm, status_exit_code(status));
 }
 
 // Stopped between two evaluations, and now told to end there (a lower train.max_steps): its first evaluation is still
@@ -288,6 +293,7 @@ static enum status run_unevaluated(struct trainer *t) {
 }
 
 enum status trainer_run(struct trainer *t) {
+    pulse_set(PULSE_BOUNDARY);
     TRY(boundary_before(t));
     TRY(run_unevaluated(t));
     double besides = t->times.evaluate + t->times.save;

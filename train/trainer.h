@@ -22,6 +22,7 @@
 #include "optim/optimizer.h"
 #include "train/events.h"
 #include "train/inputs.h"
+#include "train/lost.h"
 #include "train/tensorboard.h"
 
 // How far the run is; what a checkpoint keeps is in `state`.
@@ -56,6 +57,7 @@ struct trainer {
     bool look;           // nothing is written: what a run would do is asked (trainer_look)
     struct owner *owner; // rank 0
     struct events events;
+    struct lost lost; // where a lost rank is told of
     struct tensorboard board;
     struct events_previous previous;
     struct inputs inputs;

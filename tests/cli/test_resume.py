@@ -263,7 +263,8 @@ class Worlds(Resume):
         newest = int(s.checkpoint_names(self.out)[-1][5:])
         self.go("--train.max_steps", newest + 1, ranks=2)
         resume = s.events(self.out, "resume")[-1]
-        self.assertEqual((resume["step"], resume["previous"]["ended"]), (newest, "no stop event"))
+        self.assertEqual(resume["step"], newest)
+        self.assertIn(resume["previous"]["ended"], ("stop: peer_lost", "no stop event"), "mpirun may be quicker than the watch")
 
 
 class Killed(Resume):
