@@ -69,6 +69,14 @@ enum status archive_write(const char *path, const char *folder);
 // archive.c: the archive `path` of the Hugging Face directory and what `add` (NULL: nothing) puts beside its files.
 enum status export_archive(struct export_result *out, const struct export_model *model, const char *path,
                            enum status (*add)(const char *staged), struct pool *pool);
+// archive_check.c: reads a tar.gz in one pass, writing nothing: the gzip stream's CRC-32, the tar's headers, names that
+// stay inside, the headers of .safetensors files, and the hashes of its finetuned.sha256. STATUS_DATA: what is wrong.
+struct archive_facts {
+    size_t files;
+    uint64_t bytes; // unpacked
+    bool listed;    // it has a finetuned.sha256, which agrees
+};
+enum status archive_check(struct archive_facts *out, const char *path);
 // sagemaker.c: an archive for SageMaker's Hugging Face inference container.
 enum status export_sagemaker(struct export_result *out, const struct export_model *model, const char *path,
                              struct pool *pool);

@@ -29,7 +29,7 @@ struct sum *sums_find(const struct sums *sums, const char *name) {
 // ---- reading
 
 // Below the folder: no empty, "." or ".." part, so not absolute either; nothing that could not stand in a line.
-static bool sum_name_is_right(const char *name, size_t size) {
+bool sums_name_is_right(const char *name, size_t size) {
     size_t part = 0;
     for (size_t i = 0; i <= size; i++) {
         unsigned char c = i < size ? (unsigned char)name[i] : '/';
@@ -42,7 +42,7 @@ static bool sum_name_is_right(const char *name, size_t size) {
             return false;
         part = i + 1;
     }
-    return size != strlen(SUMS_NAME) || memcmp(name, SUMS_NAME, size) != 0;
+    return true;
 }
 
 static bool sum_digits_are_right(const char *digits) {
@@ -52,12 +52,17 @@ static bool sum_digits_are_right(const char *digits) {
     return true;
 }
 
+static bool sum_is_list(const char *name, size_t size) {
+    return size == strlen(SUMS_NAME) && memcmp(name, SUMS_NAME, size) == 0;
+}
+
 // A line without its newline. `sha256sum` writes a * for a blank where it read in binary mode.
 static bool sum_line(struct sums *sums, const char *line, size_t size, const char **why) {
     *why = "not 64 hex digits, two blanks and a file's name";
     if (size < SUM_DIGITS + 3 || !sum_digits_are_right(line) || line[SUM_DIGITS] != ' ' ||
         (line[SUM_DIGITS + 1] != ' ' && line[SUM_DIGITS + 1] != '*') ||
-        !sum_name_is_right(line + SUM_DIGITS + 2, size - SUM_DIGITS - 2))
+        !sums_name_is_right(line + SUM_DIGITS + 2, size - SUM_DIGITS - 2) ||
+        sum_is_list(line + SUM_DIGITS + 2, size - SUM_DIGITS - 2))
         return false;
     struct sum *sum = &sums->at[sums->n];
     *sum = (struct sum){.name = strndup(line + SUM_DIGITS + 2, size - SUM_DIGITS - 2)};

@@ -35,6 +35,9 @@ enum status sums_read(struct sums *out, const char *folder);
 void sums_release(struct sums *sums);
 struct sum *sums_find(const struct sums *sums, const char *name);
 
+// Whether a name is one that a list may hold: it stays in the folder.
+bool sums_name_is_right(const char *name, size_t size);
+
 // Writes the list of all that is in `folder` and its folders now.
 enum status sums_write(const char *folder);
 

@@ -172,6 +172,22 @@ enum status safetensors_open(struct safetensors *out, const char *path) {
     return status;
 }
 
+// Offsets are compared, data are not read: nothing behind `head` is touched.
+enum status safetensors_check_head(const char *head, size_t head_size, uint64_t size, const char *name) {
+    struct safetensors out = {0};
+    struct parse parse = {.name = name};
+    uint64_t length = 0;
+    if (head_size >= 8)
+        memcpy(&length, head, 8);
+    if (head_size < size && (head_size < 8 || (length <= SAFETENSORS_HEADER_MAX && head_size - 8 < length)))
+        return status_set(STATUS_DATA, "%s: its header is cut off", name);
+    enum status status = header_read(&out, &parse, head, size);
+    if (status == STATUS_OK)
+        status = tensors_read(&out, &parse);
+    safetensors_close(&out);
+    return status;
+}
+
 void safetensors_close(struct safetensors *file) {
     json_decref(file->header);
     free(file->at);

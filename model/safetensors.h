@@ -22,6 +22,8 @@ struct safetensors {
 // dtype. STATUS_DATA naming the tensor and what is wrong. `out` borrows `bytes`.
 enum status safetensors_parse(struct safetensors *out, const char *bytes, size_t size, const char *name);
 enum status safetensors_open(struct safetensors *out, const char *path); // mapped
+// The header alone, of a file of `size` bytes whose first ones are `head` (a stream that is not kept): the same checks.
+enum status safetensors_check_head(const char *head, size_t head_size, uint64_t size, const char *name);
 void safetensors_close(struct safetensors *file);
 const struct tensor *safetensors_find(const struct safetensors *file, const char *name);
 

@@ -1,0 +1,374 @@
+// SPDX-License-Identifier: Apache-2.0
+// A run's folder: everything in it that can be told good from bad, one item each.
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/job.h"
+#include "checkpoints/checkpoint.h"
+#include "checkpoints/steps.h"
+#include "daemon/verify.h"
+#include "train/history.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define REPORT_MAX ((size_t)64 << 20) // bytes of a report.json
+
+// ---- the list
+
+void verify_release(struct verify *v) {
+    for (size_t i = 0; i < v->n; i++) {
+        free(v->items[i].path);
+        free(v->items[i].kind);
+        free(v->items[i].why);
+    }
+    for (size_t i = 0; i < v->n_notes; i++) {
+        free(v->notes[i].path);
+        free(v->notes[i].text);
+    }
+    free(v->items);
+    free(v->notes);
+    *v = (struct verify){0};
+}
+
+static enum status no_memory(const struct verify *v) {
+    return status_set(STATUS_SYSTEM, "inspect %s: no memory", v->path);
+}
+
+static enum status note(struct verify *v, const char *name, const char *text) {
+    struct verify_note next = {strdup(name), strdup(text)};
+    struct verify_note *grown = realloc(v->notes, (v->n_notes + 1) * sizeof *grown);
+    if (grown)
+        v->notes = grown;
+    if (!grown || !next.path || !next.text) {
+        free(next.path);
+        free(next.text);
+        return no_memory(v);
+    }
+    v->notes[v->n_notes++] = next;
+    return STATUS_OK;
+}
+
+static bool there(const struct verify *v, const char *name) {
+    char *path = path_join(v->path, name);
+    bool is = path && file_named(path);
+    free(path);
+    return is;
+}
+
+// What was found of one thing. Only damage and what can't be read are findings; other failures end the whole.
+static enum status item(struct verify *v, const char *name, const char *kind, enum status status,
+                        enum verify_depth depth) {
+    if (status != STATUS_OK && status != STATUS_DATA && status != STATUS_IO)
+        return status;
+    if (status != STATUS_OK && !there(v, name))
+        return note(v, name, "went while it was being read");
+    struct verify_item next = {.path = strdup(name), .kind = strdup(kind), .status = status, .depth = depth};
+    next.why = status != STATUS_OK ? strdup(status_message()) : NULL;
+    struct verify_item *grown = realloc(v->items, (v->n + 1) * sizeof *grown);
+    if (grown)
+        v->items = grown;
+    if (!grown || !next.path || !next.kind || (status != STATUS_OK && !next.why)) {
+        free(next.path);
+        free(next.kind);
+        free(next.why);
+        return no_memory(v);
+    }
+    v->items[v->n++] = next;
+    v->wrong += status != STATUS_OK;
+    return STATUS_OK;
+}
+
+// ---- one thing by its kind
+
+static enum status one(struct verify *v, const char *name, enum inspect_kind kind) {
+    enum verify_depth depth = VERIFY_HASHES;
+    char *path = path_join(v->path, name);
+    if (!path)
+        return no_memory(v);
+    enum status status = verify_one(&depth, kind, path);
+    free(path);
+    return item(v, name, inspect_kind_name(kind), status, depth);
+}
+
+// ---- checkpoints
+
+// As a run would take it: intact, and of the step that its name says.
+static enum status check_step(const char *path, uint64_t step) {
+    struct trainer_state state = {0};
+    TRY(checkpoint_verify(path));
+    TRY(checkpoint_state(&state, path));
+    uint64_t found = state.step;
+    trainer_state_release(&state);
+    if (found == step)
+        return STATUS_OK;
+    return status_set(STATUS_DATA, "%s: holds step %" PRIu64 ", which its name does not say", path, found);
+}
+
+static enum status step_item(struct verify *v, const char *folder, const char *name) {
+    uint64_t step = 0;
+    char *below = path_join(folder, name), *path = below ? path_join(v->path, below) : NULL;
+    enum status status = path ? STATUS_OK : no_memory(v);
+    if (status == STATUS_OK && strncmp(name, ".tmp-", 5) == 0)
+        status = note(v, below, "left by a save that was ended, or one that is under way; the next start removes it");
+    else if (status == STATUS_OK && strstr(name, ".aside-"))
+        status = note(v, below, "set aside by an earlier start: not looked at");
+    else if (status == STATUS_OK && step_parse(&step, name))
+        status = item(v, below, "checkpoint", check_step(path, step), VERIFY_HASHES);
+    else if (status == STATUS_OK && strcmp(name, "latest") != 0 && strcmp(name, "best") != 0)
+        status = note(v, below, "no name of ours: not looked at");
+    free(path);
+    free(below);
+    return status;
+}
+
+static enum status check_link(const char *path) {
+    char target[STEP_NAME + 1] = "";
+    struct stat info;
+    uint64_t step;
+    if (lstat(path, &info) != 0 || !S_ISLNK(info.st_mode))
+        return status_set(STATUS_DATA, "%s: is no link", path);
+    ssize_t size = readlink(path, target, sizeof target - 1);
+    if (size <= 0 || !step_parse(&step, target))
+        return status_set(STATUS_DATA, "%s: leads to %s, which is no step's name beside it", path, target);
+    return file_is_folder(path) ? STATUS_OK
+                                : status_set(STATUS_DATA, "%s: leads to %s, which is not there", path, target);
+}
+
+static enum status link_item(struct verify *v, const char *folder, const char *name) {
+    char *below = path_join(folder, name), *path = below ? path_join(v->path, below) : NULL;
+    enum status status = path ? STATUS_OK : no_memory(v);
+    if (status == STATUS_OK && file_named(path))
+        status = item(v, below, "link", check_link(path), VERIFY_STRUCTURE);
+    free(path);
+    free(below);
+    return status;
+}
+
+// `folder`: below the run's, or elsewhere.
+static enum status checkpoints(struct verify *v, const char *folder) {
+    char **names, *path = path_join(v->path, folder);
+    size_t n;
+    enum status status = path ? file_list(&names, &n, path) : no_memory(v);
+    free(path);
+    if (status != STATUS_OK)
+        return item(v, folder, "checkpoints", status, VERIFY_STRUCTURE);
+    for (size_t i = 0; i < n && status == STATUS_OK; i++)
+        status = step_item(v, folder, names[i]);
+    file_list_free(names, n);
+    if (status == STATUS_OK)
+        status = link_item(v, folder, "latest");
+    return status == STATUS_OK ? link_item(v, folder, "best") : status;
+}
+
+// ---- events, and what they say of exports
+
+static enum status check_event(json_t **out, const char *line, size_t size, const char *path, size_t number) {
+    json_error_t error;
+    *out = json_loadb(line, size, JSON_REJECT_DUPLICATES, &error);
+    if (!*out)
+        return status_set(STATUS_DATA, "%s:%zu: %s", path, number, error.text);
+    if (json_is_string(json_object_get(*out, "event")) && json_is_number(json_object_get(*out, "time")))
+        return STATUS_OK;
+    json_decref(*out);
+    return status_set(STATUS_DATA, "%s:%zu: no event: it has no \"event\" or no \"time\"", path, number);
+}
+
+// The SHA-256 of each file that an export made, by its name; later exports come later.
+static void exports_add(json_t *exports, const json_t *event) {
+    const char *path = json_string_value(json_object_get(event, "path"));
+    const char *kind = json_string_value(json_object_get(event, "kind"));
+    if (strcmp(json_string_value(json_object_get(event, "event")), "export") != 0 || !path || !kind)
+        return;
+    const char *slash = strrchr(path, '/');
+    json_object_set(exports,
+                    strcmp(kind, "model") == 0 ? "model.safetensors"
+                    : slash                    ? slash + 1
+                                               : path,
+                    json_object_get(event, "sha256"));
+}
+
+static enum status check_events(json_t *exports, bool *half, const char *path) {
+    char *bytes;
+    size_t size, number = 1;
+    TRY(file_read(&bytes, &size, path, HISTORY_MAX));
+    enum status status = STATUS_OK;
+    const char *at = bytes, *end = bytes + size, *stop;
+    for (; status == STATUS_OK && at < end && (stop = memchr(at, '\n', (size_t)(end - at))); at = stop + 1, number++) {
+        json_t *event;
+        status = check_event(&event, at, (size_t)(stop - at), path, number);
+        if (status == STATUS_OK) {
+            exports_add(exports, event);
+            json_decref(event);
+        }
+    }
+    *half = status == STATUS_OK && at < end;
+    free(bytes);
+    return status;
+}
+
+static enum status events_item(struct verify *v, json_t *exports, const char *name) {
+    bool half = false;
+    char *path = path_join(v->path, name);
+    if (!path)
+        return no_memory(v);
+    TRY(item(v, name, "events", check_events(exports, &half, path), VERIFY_STRUCTURE));
+    free(path);
+    return half ? note(v, name, "ends in half a line, as a crash leaves it; the next start cuts it off") : STATUS_OK;
+}
+
+// ---- what exports made
+
+static enum status check_published(const char *path, const char *wanted) {
+    char sha256[65];
+    TRY(hash_sha256_file(sha256, path));
+    if (!wanted || strcmp(sha256, wanted) == 0)
+        return STATUS_OK;
+    return status_set(STATUS_DATA, "%s: its SHA-256 is not the one of the run's export event", path);
+}
+
+static enum status archive_item(struct verify *v, const json_t *exports, const char *name) {
+    char *below = path_join("artifacts", name), *path = below ? path_join(v->path, below) : NULL;
+    enum inspect_kind kind = INSPECT_NONE;
+    enum verify_depth depth = VERIFY_HASHES;
+    enum status status = path ? STATUS_OK : no_memory(v);
+    if (status == STATUS_OK && (file_is_temporary(name) || inspect_kind_of(&kind, path) != STATUS_OK)) {
+        status = note(v, below, "no artifact that is known: not looked at");
+    } else if (status == STATUS_OK) {
+        status = check_published(path, json_string_value(json_object_get(exports, name)));
+        if (status == STATUS_OK)
+            status = verify_one(&depth, kind, path);
+        status = item(v, below, inspect_kind_name(kind), status, depth);
+    }
+    free(path);
+    free(below);
+    return status;
+}
+
+static enum status artifacts(struct verify *v, const json_t *exports) {
+    char **names, *path = path_join(v->path, "artifacts");
+    size_t n;
+    enum status status = path ? file_list(&names, &n, path) : no_memory(v);
+    free(path);
+    if (status != STATUS_OK)
+        return item(v, "artifacts", "archive", status, VERIFY_STRUCTURE);
+    for (size_t i = 0; i < n && status == STATUS_OK; i++)
+        status = archive_item(v, exports, names[i]);
+    file_list_free(names, n);
+    return status;
+}
+
+// Its own list, and the weights' SHA-256 as the run published it.
+static enum status model_item(struct verify *v, const json_t *exports) {
+    enum verify_depth depth = VERIFY_STRUCTURE;
+    const char *wanted = json_string_value(json_object_get(exports, "model.safetensors"));
+    char *path = path_join(v->path, "model"), *weights = path ? path_join(path, "model.safetensors") : NULL;
+    enum status status = weights ? verify_one(&depth, INSPECT_MODEL, path) : no_memory(v);
+    if (status == STATUS_OK && wanted)
+        status = check_published(weights, wanted);
+    free(weights);
+    free(path);
+    return item(v, "model", "model", status, depth);
+}
+
+// ---- the rest
+
+static enum status shards(struct verify *v) {
+    char **names, *path = path_join(v->path, "shards");
+    size_t n;
+    enum status status = path ? file_list(&names, &n, path) : no_memory(v);
+    free(path);
+    if (status != STATUS_OK)
+        return item(v, "shards", "shard", status, VERIFY_STRUCTURE);
+    for (size_t i = 0; i < n && status == STATUS_OK; i++) {
+        size_t size = strlen(names[i]);
+        char *below = path_join("shards", names[i]);
+        if (!below)
+            status = no_memory(v);
+        else if (size > 6 && strcmp(names[i] + size - 6, ".shard") == 0)
+            status = one(v, below, INSPECT_SHARD);
+        free(below);
+    }
+    file_list_free(names, n);
+    return status;
+}
+
+static enum status check_report(const char *path) {
+    char *bytes;
+    size_t size;
+    json_error_t error;
+    TRY(file_read(&bytes, &size, path, REPORT_MAX));
+    json_t *root = json_loadb(bytes, size, JSON_REJECT_DUPLICATES, &error);
+    free(bytes);
+    enum status status = json_is_object(root) ? STATUS_OK
+                         : root               ? status_set(STATUS_DATA, "%s: no JSON object", path)
+                                              : status_set(STATUS_DATA, "%s:%d: %s", path, error.line, error.text);
+    json_decref(root);
+    return status;
+}
+
+// A job file is the user's text: wrong in it is usage elsewhere, damage here.
+static enum status check_job(char **checkpoints_dir, const char *path) {
+    struct job *job = NULL;
+    enum status status = job_read(&job, path, NULL, 0, JOB_NEED_NOTHING);
+    if (status == STATUS_OK)
+        *checkpoints_dir = strdup(job->checkpoints.dir);
+    job_free(job);
+    return status == STATUS_USAGE ? status_set(STATUS_DATA, "%s", status_message()) : status;
+}
+
+static enum status texts(struct verify *v, char **checkpoints_dir) {
+    char *job = path_join(v->path, "job.yaml"), *report = path_join(v->path, "report.json");
+    enum status status = job && report ? STATUS_OK : no_memory(v);
+    if (status == STATUS_OK && file_named(job))
+        status = item(v, "job.yaml", "job", check_job(checkpoints_dir, job), VERIFY_STRUCTURE);
+    if (status == STATUS_OK && file_named(report))
+        status = item(v, "report.json", "report", check_report(report), VERIFY_STRUCTURE);
+    free(report);
+    free(job);
+    return status;
+}
+
+static enum status run_events(struct verify *v, json_t *exports) {
+    char **names;
+    size_t n;
+    TRY(file_list(&names, &n, v->path));
+    enum status status = STATUS_OK;
+    for (size_t i = 0; i < n && status == STATUS_OK; i++)
+        if (strcmp(names[i], "events.jsonl") == 0 || strncmp(names[i], "events.rank-", 12) == 0)
+            status = events_item(v, exports, names[i]);
+    file_list_free(names, n);
+    return status;
+}
+
+static enum status run(struct verify *v, json_t *exports) {
+    char *elsewhere = NULL;
+    enum status status = texts(v, &elsewhere);
+    if (status == STATUS_OK)
+        status = run_events(v, exports);
+    if (status == STATUS_OK && there(v, "checkpoints"))
+        status = checkpoints(v, "checkpoints");
+    else if (status == STATUS_OK && elsewhere && file_named(elsewhere))
+        status = checkpoints(v, elsewhere);
+    free(elsewhere);
+    if (status == STATUS_OK && there(v, "shards"))
+        status = shards(v);
+    if (status == STATUS_OK && there(v, "model"))
+        status = model_item(v, exports);
+    return status == STATUS_OK && there(v, "artifacts") ? artifacts(v, exports) : status;
+}
+
+enum status verify_folder(struct verify *out, enum inspect_kind kind, const char *path) {
+    *out = (struct verify){.path = path};
+    json_t *exports = json_object();
+    enum status status = !exports                      ? no_memory(out)
+                         : kind == INSPECT_CHECKPOINTS ? checkpoints(out, "")
+                                                       : run(out, exports);
+    json_decref(exports);
+    if (status != STATUS_OK)
+        verify_release(out);
+    return status;
+}

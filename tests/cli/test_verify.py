@@ -1,0 +1,248 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`inspect --verify` of every kind of thing that the program writes: intact, or what is wrong where; a flipped bit and a
+cut are found wherever a checksum exists."""
+import json
+import os
+import random
+import shutil
+
+import support as s
+
+
+def flip(path, at, bit=0):
+    with open(path, "r+b") as file:
+        file.seek(at)
+        byte = file.read(1)[0]
+        file.seek(at)
+        file.write(bytes([byte ^ 1 << bit]))
+
+
+def cut(path, size):
+    os.truncate(path, size)
+
+
+def append(path, data):
+    with open(path, "ab") as file:
+        file.write(data)
+
+
+class Verify(s.Case):
+    @classmethod
+    def setUpClass(cls):
+        cls.root = s.tempfile.mkdtemp(prefix="finetuned-test-")
+        cls.addClassCleanup(shutil.rmtree, cls.root, ignore_errors=True)
+        data = s.task_make(os.path.join(cls.root, "d"))
+        cls.base = s.model_make(os.path.join(cls.root, "m"))
+        cls.out = os.path.join(cls.root, "o")
+        result = s.run("run", "--model.base", cls.base, "--data.dir", data, "--data.task", "emotion", "--data.max_length", 40, "--out", cls.out,
+                       "--train.epochs", 2, "--checkpoints.every", 2, "--threads", 1, "--export.to", "hf,sagemaker", "--log.level", "error")
+        if result.rc:
+            raise AssertionError(str(result))
+        cls.random = random.Random(5)
+
+    def copy(self):
+        """The run's folder anew, to be damaged."""
+        path = self.path("o")
+        shutil.rmtree(path, ignore_errors=True)
+        shutil.copytree(self.out, path, symlinks=True)
+        return path
+
+    def verify(self, path, *more):
+        return s.run("inspect", "--verify", *more, path)
+
+    def intact(self, path, *words):
+        result = self.verify(path)
+        self.assertExit(result, 0)
+        for word in words:
+            self.assertIn(word, result.out)
+        return result
+
+    def wrong(self, path, *words):
+        """Refused in one line that names `words`, as text and as JSON."""
+        self.assertRefused(self.verify(path), 65, *words)
+        result = self.verify(path, "--json")
+        self.assertExit(result, 65)
+        answer, = result.lines()
+        self.assertIs(answer["intact"], False)
+        for word in words:
+            self.assertIn(word, answer["why"])
+
+    def found(self, path, name, whole):
+        """Flips and cuts of `name` below the folder (or file) `path` are found, and its name is said. `whole`: the run's own copy."""
+        file = os.path.join(path, name) if name else path
+        size = os.path.getsize(whole)
+        places = {0, size - 1, size // 2, *(self.random.randrange(size) for _ in range(3))}
+        for at in sorted(places):
+            with self.subTest(file=file, flipped=at):
+                flip(file, at, self.random.randrange(8))
+                self.assertRefused(self.verify(path), 65, os.path.basename(file))
+                shutil.copyfile(whole, file)
+        for length in (0, size // 3, size - 1):
+            with self.subTest(file=file, cut=length):
+                cut(file, length)
+                self.assertRefused(self.verify(path), 65, os.path.basename(file))
+                shutil.copyfile(whole, file)
+        with self.subTest(file=file, longer=True):
+            append(file, b"\0")
+            self.assertRefused(self.verify(path), 65, os.path.basename(file))
+            shutil.copyfile(whole, file)
+
+    # ---- one thing
+
+    def test_model(self):
+        model = os.path.join(self.copy(), "model")
+        self.intact(model, "intact: every hash agrees")
+        for name in sorted(os.listdir(model)):
+            self.found(model, name, os.path.join(self.out, "model", name))
+        self.write("o/model/notes.txt", "of the user")  # no file of ours: not looked at
+        self.intact(model, "intact: every hash agrees")
+        os.remove(os.path.join(model, "merges.txt"))
+        self.wrong(model, "merges.txt", "No such file")
+        os.mkfifo(os.path.join(model, "merges.txt"))
+        self.wrong(model, "merges.txt", "not a regular file")
+
+    def test_model_without_list(self):
+        """A directory of others: its structure, and it is said that there is no more."""
+        self.intact(self.base, "well-formed", "no checksums are recorded")
+        answer, = self.verify(self.base, "--json").lines()
+        self.assertEqual((answer["intact"], answer["checked"]), (True, "structure"))
+        folder = self.path("m")
+        shutil.copytree(self.base, folder)
+        cut(os.path.join(folder, "model.safetensors"), os.path.getsize(os.path.join(folder, "model.safetensors")) - 1)
+        self.wrong(folder, "model.safetensors")
+        shutil.copyfile(os.path.join(self.base, "model.safetensors"), os.path.join(folder, "model.safetensors"))
+        cut(os.path.join(folder, "merges.txt"), 1)  # an encoder's tokenizer is looked at too
+        self.wrong(folder, "merges.txt")
+
+    def test_file_of_a_model(self):
+        path = os.path.join(self.copy(), "model", "model.safetensors")
+        self.intact(path, "intact: every hash agrees")
+        flip(path, os.path.getsize(path) - 5)
+        self.wrong(path, "model.safetensors", "finetuned.sha256")
+        shutil.move(path, self.path("model.safetensors"))  # away from its list
+        self.intact(self.path("model.safetensors"), "no checksums are recorded")
+
+    def test_sharded_model(self):
+        folder = self.path("m")
+        shutil.copytree(self.base, folder)
+        tensors = s.safetensors_read(os.path.join(folder, "model.safetensors"))
+        os.remove(os.path.join(folder, "model.safetensors"))
+        names = sorted(tensors)
+        parts = {"a.safetensors": names[::2], "b.safetensors": names[1::2]}
+        for name, held in parts.items():
+            s.safetensors_write(os.path.join(folder, name), {key: tensors[key] for key in held})
+        s.json_write(os.path.join(folder, "model.safetensors.index.json"), {"weight_map": {key: name for name, held in parts.items() for key in held}})
+        self.intact(folder, "2 files", "no checksums are recorded")
+        cut(os.path.join(folder, "b.safetensors"), 400)
+        self.wrong(folder, "b.safetensors")
+        os.remove(os.path.join(folder, "b.safetensors"))
+        self.wrong(folder, "b.safetensors")
+
+    def test_shard(self):
+        shards = os.path.join(self.copy(), "shards")
+        name = next(n for n in sorted(os.listdir(shards)) if n.endswith(".shard"))
+        self.intact(os.path.join(shards, name), "intact: every hash agrees")
+        self.found(os.path.join(shards, name), "", os.path.join(self.out, "shards", name))
+
+    def test_archives(self):
+        folder = os.path.join(self.copy(), "artifacts")
+        for name in sorted(os.listdir(folder)):
+            path = os.path.join(folder, name)
+            self.intact(path, "intact: every hash agrees", "with their SHA-256")
+            self.found(path, "", os.path.join(self.out, "artifacts", name))
+
+    def test_checkpoint(self):
+        path = os.path.join(self.copy(), "checkpoints", "step-00000004")
+        self.intact(path, "intact: every hash agrees")
+        for name in ("checkpoint.h5", "MANIFEST.json"):
+            self.found(path, name, os.path.join(self.out, "checkpoints", "step-00000004", name))
+        answer, = self.verify(path, "--json").lines()
+        self.assertEqual((answer["kind"], answer["step"], answer["intact"], answer["checked"]), ("checkpoint", 4, True, "hashes"))
+
+    # ---- a run's folder
+
+    def items(self, out, rc=65):
+        result = self.verify(out, "--json")
+        self.assertExit(result, rc)
+        answer, = result.lines()
+        self.assertIs(answer["intact"], rc == 0)
+        return {e["path"]: e for e in answer["items"]}, {e["path"]: e["note"] for e in answer["notes"]}
+
+    def test_run(self):
+        items, notes = self.items(self.out, 0)
+        self.assertEqual(notes, {})
+        shards = [n for n in sorted(os.listdir(os.path.join(self.out, "shards"))) if n.endswith(".shard")]
+        self.assertEqual(sorted(items), sorted(["job.yaml", "events.jsonl", "report.json", "model", "checkpoints/latest", "checkpoints/best",
+                                                *(f"checkpoints/step-{n:08d}" for n in (2, 4, 6) if os.path.isdir(f"{self.out}/checkpoints/step-{n:08d}")),
+                                                *(f"shards/{n}" for n in shards), *(f"artifacts/{n}" for n in os.listdir(f"{self.out}/artifacts"))]))
+        hashed = {path for path, e in items.items() if e["checked"] == "hashes"}
+        self.assertEqual(hashed, {path for path in items if path.startswith(("shards/", "artifacts/", "checkpoints/step-", "model"))})
+        self.intact(self.out, "intact: ")
+        self.intact(os.path.join(self.out, "checkpoints"), "step-00000004")
+
+    def test_damaged_run(self):
+        out = self.copy()
+        events = f"{out}/events.jsonl"
+        lines = s.file_lines(events)
+        shard = next(n for n in sorted(os.listdir(f"{out}/shards")) if n.endswith(".shard"))
+        size = os.path.getsize(f"{out}/checkpoints/step-00000004/checkpoint.h5")
+        damage = {"checkpoints/step-00000004": lambda: flip(f"{out}/checkpoints/step-00000004/checkpoint.h5", size - 1000),
+                  "model": lambda: flip(f"{out}/model/vocab.json", 300),
+                  "artifacts/job-hf.tar.gz": lambda: flip(f"{out}/artifacts/job-hf.tar.gz", 5000),
+                  f"shards/{shard}": lambda: flip(f"{out}/shards/{shard}", 200),
+                  "events.jsonl": lambda: self.write("o/events.jsonl", b"\n".join([lines[0], lines[1][:-3], *lines[2:]]) + b"\n"),
+                  "report.json": lambda: cut(f"{out}/report.json", 100),
+                  "job.yaml": lambda: append(f"{out}/job.yaml", b"no such key: 1\n"),
+                  "checkpoints/best": lambda: (os.remove(f"{out}/checkpoints/best"), os.symlink("step-00000099", f"{out}/checkpoints/best"))}
+        for n, (name, breaks) in enumerate(damage.items(), 1):
+            breaks()
+            items, _ = self.items(out)
+            self.assertEqual({path for path, e in items.items() if not e["intact"]}, set(list(damage)[:n]), name)
+            self.assertIn(os.path.basename(name), items[name]["why"])
+        self.assertIn("events.jsonl:2", items["events.jsonl"]["why"])
+        result = self.verify(out)
+        self.assertExit(result, 65, f"{len(damage)} of {len(items)} things are not intact")
+        self.assertEqual(len([line for line in result.out.splitlines() if line.startswith("WRONG")]), len(damage))
+
+    def test_run_that_was_killed(self):
+        """What a crash leaves is no damage, but said."""
+        out = self.copy()
+        append(f"{out}/events.jsonl", b'{"event": "step", "ti')
+        os.makedirs(f"{out}/checkpoints/.tmp-step-00000009-0123456789abcdef")
+        os.makedirs(f"{out}/checkpoints/step-00000007.aside-1")
+        _, notes = self.items(out, 0)
+        self.assertEqual(set(notes), {"events.jsonl", "checkpoints/.tmp-step-00000009-0123456789abcdef", "checkpoints/step-00000007.aside-1"})
+
+    def test_run_with_anothers_archive(self):
+        """Intact in itself, but not what this run published."""
+        out = self.copy()
+        shutil.copyfile(f"{out}/artifacts/job-sagemaker.tar.gz", f"{out}/artifacts/job-hf.tar.gz")
+        items, _ = self.items(out)
+        self.assertIn("export event", items["artifacts/job-hf.tar.gz"]["why"])
+
+    def test_copied_step(self):
+        """A whole checkpoint under another step's name."""
+        out = self.copy()
+        shutil.copytree(f"{out}/checkpoints/step-00000004", f"{out}/checkpoints/step-00000005")
+        items, _ = self.items(out)
+        self.assertIn("holds step 4", items["checkpoints/step-00000005"]["why"])
+
+    # ---- what is nothing of ours
+
+    def test_odd_paths(self):
+        os.symlink("nowhere", self.path("dangling"))
+        os.symlink("loop", self.path("loop"))
+        for name in ("dangling", "loop"):
+            self.assertRefused(self.verify(self.path(name)), 65, name, "leads nowhere")
+        for name in ("a.shard", "a.tar.gz", "a.safetensors", "a.bin"):
+            os.mkfifo(self.path(name))
+            self.assertRefused(self.verify(self.path(name)), 65, name)
+        os.makedirs(self.path("empty"))
+        self.assertRefused(self.verify(self.path("empty")), 65, "none of")
+
+    def test_help(self):
+        self.assertIn("out folder", s.run("help", "inspect").out)
+
+
+if __name__ == "__main__":
+    s.main()
