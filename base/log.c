@@ -3,6 +3,8 @@
 // are what a pipe takes in one piece (PIPE_BUF).
 #include "base/log.h"
 
+#include "base/secret.h"
+
 #include <errno.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -58,7 +60,10 @@ static void log_format(enum log_level level, bool progress, const char *format, 
     size_t size = erase + log_prefix(line + erase, level);
     int n = vsnprintf(line + size, LINE_SIZE - size, format, args);
     size_t room = LINE_SIZE - 1 - size; // the last byte is for the newline
-    size_t end = size + (n < 0 ? 0 : (size_t)n < room ? (size_t)n : room);
+    if (n < 0)
+        line[size] = '\0';
+    secret_mask(line + size);
+    size_t end = strnlen(line + size, room) + size;
     for (size_t i = size; i < end; i++)
         if (line[i] == '\n' || line[i] == '\r')
             line[i] = ' ';

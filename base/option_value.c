@@ -2,6 +2,8 @@
 // An option's value from text: what is taken, and what is said of the rest. Printed in option_print.c.
 #include "base/options.h"
 
+#include "base/secret.h"
+
 static void *option_at(const struct option *option, struct job *job) {
     return (char *)job + option->offset;
 }
@@ -233,11 +235,15 @@ static const char *option_hint(const struct option *option, const char *text, bo
 }
 
 // "'value'", without control characters and cut where it is long.
-static void value_show(struct text *out, const char *text) {
-    size_t size = strlen(text), good = utf8_check(text, size);
+static void value_show(struct text *out, const char *value) {
+    char *text = strdup(value);
+    if (text)
+        secret_mask(text); // before it is cut
+    size_t size = text ? strlen(text) : 0, good = utf8_check(text, size);
     text_puts(out, "'");
     text_add(out, text, good > 80 ? 80 : good);
     text_puts(out, good > 80 ? "...'" : good < size ? "...' (not UTF-8)" : "'");
+    free(text);
 }
 
 static enum status option_refuse(const struct option *option, const char *text, bool quotes, const char *where) {
@@ -251,10 +257,24 @@ static enum status option_refuse(const struct option *option, const char *text, 
     return status;
 }
 
+// A job is printed, stored and published.
+static enum status option_refuse_secret(const char *text, const char *where) {
+    struct text shown = {0};
+    value_show(&shown, text);
+    enum status status = status_set(STATUS_USAGE,
+                                    "%s: %s is not allowed: it holds a user, a password or a token, and a job may hold "
+                                    "no credentials",
+                                    where, text_string(&shown));
+    text_release(&shown);
+    return status;
+}
+
 enum status option_set(const struct option *option, struct job *job, const char *text, bool quoted, const char *where) {
     bool quotes = quoted && option_quotes_matter(option, text);
     bool empty = !*text && (option->type == OPTION_SET || option->type == OPTION_LIST); // "--export.to=": no item
     bool clean = text_is_clean(text) || empty;
+    if (secret_is_in(text))
+        return option_refuse_secret(text, where);
     if (!quotes && clean && option->type == OPTION_LIST)
         return option_list_set(option, option_at(option, job), text, where);
     if (!quotes && clean && option_read(option, option_at(option, job), text))

@@ -3,6 +3,8 @@
 // among the arguments.
 #include "base/status.h"
 
+#include "base/secret.h"
+
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -45,6 +47,7 @@ static void message_keep(char *message) {
     for (char *at = message; *at; at++)
         if ((unsigned char)*at < 0x20 || *at == 0x7f)
             *at = ' ';
+    secret_mask(message);
     size_t length = strlen(message);
     message_trim(message, length);
     memcpy(status_text, message, strlen(message) + 1);

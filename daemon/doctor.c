@@ -2,6 +2,7 @@
 #include "daemon/doctor.h"
 
 #include "base/markup.h"
+#include "base/secret.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -63,6 +64,8 @@ void doctor_say(struct doctor *d, enum doctor_level level, enum status status, c
     if (vasprintf(&found, format, args) < 0)
         found = NULL;
     va_end(args);
+    if (found)
+        secret_mask(found);
     doctor_add(d, (struct finding){.subject = d->subject,
                                    .host = strdup(""),
                                    .level = level,

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/secret.h"
+#include "base/status.h"
+#include "support.h"
+
+static void masked(const char *text, const char *wanted) {
+    char at[256];
+    snprintf(at, sizeof at, "%s", text);
+    secret_mask(at);
+    assert_string_equal(at, wanted);
+    assert_int_equal(secret_is_in(text), strcmp(text, wanted) != 0);
+}
+
+static void test_masked(void **state) {
+    (void)state;
+    masked("https://user:pa55@host/a", "https://***@host/a");
+    masked("https://hf_token@host/a", "https://***@host/a");
+    masked("https://a:b@c:d@host/a", "https://***@host/a"); // the last @ counts
+    masked("s3://KEY:SECRET@bucket/prefix", "s3://***@bucket/prefix");
+    masked("open 's3://k:s@b': not there", "open 's3://***@b': not there");
+    masked("https://h/a?token=abcdef&x=12345#f", "https://h/a?token=***&x=***#f");
+    masked("https://u:p@h/a?sig=abcdef and https://v:q@i", "https://***@h/a?sig=*** and https://***@i");
+    masked("https://user:secretthatwascu", "https://***"); // no @ any more
+    masked("https://user:12a", "https://***");
+    masked("https://u@h", "https://*@h");
+}
+
+static void test_left_alone(void **state) {
+    (void)state;
+    static const char *const texts[] = {
+        "",
+        "plain",
+        "https://host",
+        "https://host:8080/a",
+        "https://host:8080",
+        "https://[::1]:80/a",
+        "s3://bucket/a@b:c",
+        "user:password@host",
+        "a://",
+        "://",
+        "https://h/a?",
+        "https://h/a?b",
+        "https://h/a?b=",
+        "https://h/a b=c?d=e",
+        "12:30 /a/b",
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        masked(texts[i], texts[i]);
+}
+
+static void test_messages(void **state) {
+    (void)state;
+    status_set(STATUS_DATA, "open %s: no", "https://user:pa55@host/a");
+    assert_string_equal(status_message(), "open https://***@host/a: no");
+    status_add(STATUS_DATA, "s3://a:b@c");
+    assert_string_equal(status_message(), "s3://***@c: open https://***@host/a: no");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_masked),
+        cmocka_unit_test(test_left_alone),
+        cmocka_unit_test(test_messages),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
