@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -178,6 +179,7 @@ static enum status io_run(struct text *json) {
     enum status status;
     TRY(io_size(&b));
     TRY(stop_install());
+    TRY(stop_add(SIGQUIT));
     TRY(io_room(&b));
     TRY_GOTO(io_open(&b), done);
     TRY_GOTO(io_write(&b), done);

@@ -11,6 +11,7 @@
 #include "train/stop.h"
 #include "train/trainer.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 
@@ -225,6 +226,8 @@ static enum status step_run(const struct job_words *words, struct text *json) {
     struct job *job = NULL;
     log_setup(LOG_WARN, 0, 1);
     enum status status = stop_install(); // from here on a signal is waited for: what is made is removed
+    if (status == STATUS_OK)
+        status = stop_add(SIGQUIT);
     if (status == STATUS_OK)
         status = bench_data_open(&data, words);
     if (status == STATUS_OK)

@@ -206,6 +206,7 @@ void sweep_close(struct sweep *s) {
     for (size_t i = 0; s->cells && i < s->n; i++) {
         job_free(s->cells[i].job);
         free(s->cells[i].name);
+        free(s->cells[i].trouble);
     }
     free(s->cells);
     free(s->facts);

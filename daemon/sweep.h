@@ -29,6 +29,7 @@ struct sweep_cell {
     uint64_t step, best_step;    // how far it is; of a cell that is done also its best
     char metric[40];             // the official one's name, of a cell that is done
     double scores[SWEEP_SCORES]; // NaN: none
+    char *trouble;               // why it could not go on in this start, one line; NULL: it could
 };
 
 struct sweep {

@@ -132,6 +132,10 @@ static void cell_add(struct text *json, const struct sweep *s, const struct swee
         text_printf(json, ", \"steps\": %" PRIu64, cell->step);
     if (cell->state == SWEEP_DONE)
         cell_scores(json, cell);
+    if (cell->trouble) {
+        text_puts(json, ", \"trouble\": ");
+        json_string_add(json, cell->trouble);
+    }
     text_puts(json, "}");
 }
 

@@ -13,6 +13,8 @@
 #include "train/stop.h"
 #include "train/trainer.h"
 
+#define BAD_SHOWN 20 // names in the last line
+
 // How long runs of this start took, by what they were trained on: what the others will take.
 struct pace {
     double seconds, texts; // of runs from their first step to the end
@@ -101,6 +103,18 @@ static enum status cell_run(struct sweep *s, struct sweep_cell *cell, struct bas
     return comm_agree(comm, cell_ended(cell, &result, comm));
 }
 
+// Its checkpoints, data or report are unusable (65): the others need not wait for that. All ranks have the same status.
+static enum status cell_trouble(struct sweep_cell *cell, const struct comm *comm, bool said) {
+    cell->trouble = strdup(status_message());
+    cell->state = SWEEP_WAITS;
+    if (!cell->trouble)
+        return status_set(STATUS_SYSTEM, "sweep: no memory");
+    if (!said && comm->rank == 0)
+        log_error("%s", cell->trouble);
+    log_warn("sweep: %s can't go on: that is noted, and the sweep goes on", cell->name);
+    return STATUS_OK;
+}
+
 static enum status cells_run(struct sweep *s, struct base *base, struct comm *comm, bool *said) {
     struct pace pace = {0};
     enum status status = comm_agree(comm, sweep_write(s, comm));
@@ -111,7 +125,11 @@ static enum status cells_run(struct sweep *s, struct base *base, struct comm *co
             continue;
         TRY_GOTO(sweep_stopped(s, &pace, comm), done);
         pace_say(&pace, s, i);
-        TRY_GOTO(cell_run(s, &s->cells[i], base, comm, &pace, said), done);
+        status = cell_run(s, &s->cells[i], base, comm, &pace, said);
+        if (status == STATUS_DATA)
+            status = comm_agree(comm, cell_trouble(&s->cells[i], comm, *said));
+        TRY_GOTO(status, done);
+        *said = false;
         status = comm_agree(comm, sweep_write(s, comm));
     }
 done:
@@ -122,6 +140,16 @@ done:
 
 // ---- all of it
 
+// A run has events in its folder, a sweep in its cells' alone.
+static enum status sweep_kind(const struct job *job) {
+    char *path = path_join(job->out, "events.jsonl");
+    bool run = path && file_exists(path);
+    free(path);
+    return run ? status_set(STATUS_USAGE,
+                            "out: %s is a run's folder (it holds events.jsonl): a sweep needs another out", job->out)
+               : STATUS_OK;
+}
+
 static enum status sweep_claim(struct owner **owner, const struct sweep *s, const struct comm *comm) {
     if (comm->rank != 0)
         return STATUS_OK;
@@ -129,22 +157,38 @@ static enum status sweep_claim(struct owner **owner, const struct sweep *s, cons
     return owner_take(owner, s->job->out);
 }
 
-static enum status sweep_diverged(const struct sweep *s) {
-    struct text names = {0};
-    size_t n = sweep_count(s, SWEEP_DIVERGED);
-    for (size_t i = 0; i < s->n && n; i++)
-        if (s->cells[i].state == SWEEP_DIVERGED)
-            text_printf(&names, "%s%s", names.size ? ", " : "", s->cells[i].name);
-    enum status status = n ? status_set(STATUS_DATA, "sweep: %zu of %zu runs diverged: %.600s (a lower rate may help)",
-                                        n, s->n, text_string(&names))
-                           : STATUS_OK;
-    text_release(&names);
+static bool cell_is_bad(const struct sweep_cell *cell, bool troubled) {
+    return troubled ? cell->trouble != NULL : cell->state == SWEEP_DIVERGED;
+}
+
+// "2 of 8 runs diverged: a, b (a lower rate may help)"
+static void bad_add(struct text *out, const struct sweep *s, bool troubled, const char *what, const char *hint) {
+    size_t n = 0;
+    for (size_t i = 0; i < s->n; i++)
+        n += cell_is_bad(&s->cells[i], troubled);
+    if (n)
+        text_printf(out, "%s%zu of %zu runs %s:", out->size ? "; " : "", n, s->n, what);
+    for (size_t i = 0, shown = 0; i < s->n && n; i++)
+        if (cell_is_bad(&s->cells[i], troubled) && shown < BAD_SHOWN)
+            text_printf(out, "%s%s", shown++ ? ", " : " ", s->cells[i].name);
+    if (n)
+        text_printf(out, "%s (%s)", n > BAD_SHOWN ? ", ..." : "", hint);
+}
+
+// 65 if runs diverged or could not go on.
+static enum status sweep_ended(const struct sweep *s) {
+    struct text bad = {0};
+    bad_add(&bad, s, true, "can't go on", "why stands above and in sweep.json");
+    bad_add(&bad, s, false, "diverged", "a lower rate may help");
+    enum status status = bad.size ? status_set(STATUS_DATA, "sweep: %s", text_string(&bad)) : STATUS_OK;
+    text_release(&bad);
     return status;
 }
 
 static enum status sweep_phases(struct sweep *s, struct base *base, struct comm *comm, bool dry, bool *said) {
     struct owner *owner = NULL;
     TRY(comm_agree(comm, stop_install()));
+    TRY(comm_agree(comm, comm->rank == 0 ? sweep_kind(s->job) : STATUS_OK));
     TRY(base_open(base, s->cells[0].job, comm));
     TRY(sweep_look(s, base, comm));
     if (dry)
@@ -155,7 +199,7 @@ static enum status sweep_phases(struct sweep *s, struct base *base, struct comm 
     owner_release(owner);
     if (status == STATUS_OK && comm->rank == 0)
         sweep_show(s);
-    return status == STATUS_OK ? sweep_diverged(s) : status;
+    return status == STATUS_OK ? sweep_ended(s) : status;
 }
 
 static enum status sweep_world(struct sweep *s, struct comm *comm, bool dry) {

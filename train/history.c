@@ -67,6 +67,15 @@ static void history_resume(struct history *h, const json_t *event) {
     h->loss = h->tweets_per_s = (double)NAN;
 }
 
+// Takes out an earlier one of the same split and step.
+static void history_replaced(struct history *h, const struct history_evaluation *by) {
+    size_t kept = 0;
+    for (size_t i = 0; i < h->n; i++)
+        if (h->evaluations[i].step != by->step || strcmp(h->evaluations[i].split, by->split) != 0)
+            h->evaluations[kept++] = h->evaluations[i];
+    h->n = kept;
+}
+
 static enum status history_evaluation(struct history *h, const json_t *event) {
     if (h->n == h->room) {
         size_t room = h->room ? 2 * h->room : 16;
@@ -82,6 +91,7 @@ static enum status history_evaluation(struct history *h, const json_t *event) {
     take_count(&e.step, event, "step");
     take_word(e.split, sizeof e.split, event, "split");
     take_word(e.official, sizeof e.official, official, "name");
+    history_replaced(h, &e);
     h->evaluations[h->n++] = e;
     return STATUS_OK;
 }

@@ -17,16 +17,21 @@ static void stop_handler(int signal) {
         stop_first = signal;
 }
 
-enum status stop_install(void) {
-    static const int signals[] = {SIGTERM, SIGUSR1, SIGINT, SIGHUP};
-    struct sigaction action = {.sa_handler = stop_handler, .sa_flags = SA_RESTART}, before;
+enum status stop_add(int signal) {
+    struct sigaction action = {.sa_handler = stop_handler, .sa_flags = SA_RESTART};
     sigemptyset(&action.sa_mask);
-    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
-        bool ignored = signals[i] == SIGHUP && sigaction(SIGHUP, NULL, &before) == 0 && before.sa_handler == SIG_IGN;
-        if (!ignored && sigaction(signals[i], &action, NULL) != 0) // under nohup a hang-up is nothing
-            return status_errno(STATUS_SYSTEM, "stop: installing the handler of %s", stop_name(signals[i]));
-    }
+    if (sigaction(signal, &action, NULL) != 0)
+        return status_errno(STATUS_SYSTEM, "stop: installing the handler of %s", stop_name(signal));
     return STATUS_OK;
+}
+
+enum status stop_install(void) {
+    struct sigaction before;
+    bool nohup = sigaction(SIGHUP, NULL, &before) == 0 && before.sa_handler == SIG_IGN; // then a hang-up is nothing
+    TRY(stop_add(SIGTERM));
+    TRY(stop_add(SIGUSR1));
+    TRY(stop_add(SIGINT));
+    return nohup ? STATUS_OK : stop_add(SIGHUP);
 }
 
 int stop_signal(void) {
@@ -57,6 +62,8 @@ const char *stop_name(int signal) {
         return "SIGINT";
     case SIGHUP:
         return "SIGHUP";
+    case SIGQUIT:
+        return "SIGQUIT";
     default:
         return "none";
     }

@@ -11,6 +11,8 @@
 
 // Installs the handlers.
 enum status stop_install(void);
+// One more signal, such as SIGQUIT, for who has something to remove.
+enum status stop_add(int signal);
 // The signal that came first, 0 if none did.
 int stop_signal(void);
 // What this process has seen, as flags that ranks can join: its first signal, and the time.
@@ -18,7 +20,7 @@ uint32_t stop_flags(bool time_over);
 // The signal in the flags, the lowest of several; 0 if there is none. Whether the time is over.
 int stop_flags_signal(uint32_t flags);
 bool stop_flags_time(uint32_t flags);
-// "SIGTERM", "SIGUSR1", "SIGINT", "SIGHUP".
+// "SIGTERM", "SIGUSR1", "SIGINT", "SIGHUP", "SIGQUIT".
 const char *stop_name(int signal);
 
 #endif

@@ -4,6 +4,7 @@
 
 #include "base/file.h"
 #include "model/peak.h"
+#include "train/folder.h"
 #include "train/stop.h"
 #include "train/targets.h"
 
@@ -45,30 +46,6 @@ static enum status open_job_file(const struct job *job) {
     return status;
 }
 
-// Whether the folder could be ours.
-static enum status look_claim(const struct job *job) {
-    TRY(file_can_make_folders(job->out));
-    TRY(owner_ask(job->out));
-    return file_can_make_folders(job->checkpoints.dir);
-}
-
-// Our own owner's file is being written all the time.
-static bool open_is_left(const char *name) {
-    return file_is_temporary(name) && strncmp(name, ".owner", 6) != 0;
-}
-
-// The folder is ours from here on.
-static enum status open_claim(struct trainer *t) {
-    if (t->comm->rank != 0)
-        return STATUS_OK;
-    TRY(inputs_look(t->job));
-    if (t->look)
-        return look_claim(t->job);
-    TRY(file_make_folders(t->job->out));
-    TRY(owner_take(&t->owner, t->job->out));
-    return file_make_folders(t->job->checkpoints.dir);
-}
-
 // Ranks that share a mask share its CPUs.
 static unsigned open_threads(const struct trainer *t) {
     unsigned cpus = pool_cpus(), host = pool_cpus_host(), ranks = (unsigned)t->comm->local_world;
@@ -89,41 +66,6 @@ static enum status open_hardware(struct trainer *t) {
         return status_set(STATUS_DEVICE, "this build has no kernels for %s", isa_name(isa));
     snprintf(t->state.precision, sizeof t->state.precision, "fp32");
     return pool_open(&t->pool, open_threads(t));
-}
-
-// What an earlier start left half-made beside the checkpoints, which have a sweep of their own.
-static enum status open_sweep(const struct job *job) {
-    char *artifacts = path_join(job->out, "artifacts");
-    enum status status =
-        artifacts ? file_sweep(job->out, open_is_left) : status_set(STATUS_SYSTEM, "trainer: no memory");
-    if (status == STATUS_OK)
-        status = file_sweep(artifacts, open_is_left);
-    free(artifacts);
-    return status;
-}
-
-// A run was here, but nothing to go on from is.
-static void open_afresh(const struct trainer *t) {
-    if (t->comm->rank == 0 && !t->from && t->previous.any && strcmp(t->job->checkpoints.resume, "auto") == 0)
-        log_warn("resume: %s holds no checkpoint: a fresh start (%s/events.jsonl ends at step %llu, %s)",
-                 t->job->checkpoints.dir, t->job->out, (unsigned long long)t->previous.step, t->previous.ended);
-}
-
-// The run goes on here: left-overs and what is off its branch go out of its way.
-static enum status open_folder(struct trainer *t) {
-    const char *dir = t->job->checkpoints.dir;
-    if (t->look)
-        return events_look(&t->previous, t->job->out);
-    if (t->comm->rank == 0) {
-        TRY(open_sweep(t->job));
-        TRY(checkpoint_sweep(dir));
-        TRY(checkpoint_settle(&t->choice, dir));
-    }
-    for (size_t i = 0; i < t->choice.n_aside; i++)
-        log_warn("resume: set aside %s", t->choice.aside[i]);
-    TRY(events_open(&t->events, &t->previous, t->job->out, t->comm->rank == 0));
-    open_afresh(t);
-    return lost_open(&t->lost, t->comm, t->job->out);
 }
 
 // Without a trace where a run would have made token shards: what is mapped stays when the folder goes.
@@ -225,7 +167,8 @@ static enum status trainer_phases(struct trainer *t, const struct job *job, stru
     pulse_set(PULSE_START);
     TRY(stop_install());
     TRY(comm_agree(comm, open_hardware(t)));
-    TRY(comm_agree(comm, open_claim(t)));
+    TRY(folder_claim(t));
+    TRY(folder_shared(t));
     TRY(inputs_begin(&t->inputs, job, base, comm));
     TRY(resume_choose(t));
     TRY(boundary_before(t));
@@ -236,7 +179,7 @@ static enum status trainer_phases(struct trainer *t, const struct job *job, stru
     TRY(comm_agree(comm, setup_plan(t)));
     TRY(comm_agree(comm, setup_model(t)));
     TRY(resume_load(t));
-    TRY(comm_agree(comm, open_folder(t)));
+    TRY(folder_settle(t));
     TRY(resume_open(t));
     return comm_agree(comm, open_ready(t));
 }

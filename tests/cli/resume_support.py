@@ -16,7 +16,7 @@ QUIET = {"log__level": "warn", "log__tensorboard": False}
 
 def counting(out):
     """The step, skip and eval events that count: what a resume (or a start without one: from step 0) supersedes is left out, and what
-    clocks say. The best model's score on test may be there more than once, since a run may be ended behind it: the last one counts."""
+    clocks say. An evaluation may be there more than once, since a run may be ended behind it: the last one of a split and step counts."""
     found, resumed = [], False
     for event in s.events(out):
         kind = event["event"]
@@ -27,8 +27,8 @@ def counting(out):
         if kind == "resume":
             found = [e for e in found if e["step"] <= event["step"] and e.get("cursor", -1) < event["cursor"]]
         elif kind in ("step", "skip", "eval"):
-            if event.get("split") == "test":
-                found = [e for e in found if e.get("split") != "test"]
+            if kind == "eval":
+                found = [e for e in found if (e["event"], e["step"], e.get("split")) != ("eval", event["step"], event["split"])]
             found.append({k: v for k, v in event.items() if k not in MEASURED})
     return found
 

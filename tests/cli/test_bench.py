@@ -275,7 +275,7 @@ class Io(Bench):
 
     def test_stopped(self):
         folder = self.place()
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
             process = s.start("bench", "io", "--dir", folder, "--size", "1MiB", "--commits", 1000000)
             self.assertTrue(s.wait_for(lambda: os.listdir(folder), process))
             process.send_signal(number)

@@ -65,6 +65,19 @@ static void test_resume(void **state) {
     history_release(&h);
 }
 
+// Ended behind an evaluation, and made again: once.
+static void test_evaluated_again(void **state) {
+    (void)state;
+    struct history h;
+    size_t whole;
+    parse(&h, &whole, START EVAL("val", 10) EVAL("test", 10) EVAL("val", 20) EVAL("val", 10) EVAL("val", 20));
+    assert_int_equal(h.n, 3);
+    assert_string_equal(h.evaluations[0].split, "test");
+    assert_int_equal(h.evaluations[1].step, 10);
+    assert_int_equal(h.evaluations[2].step, 20);
+    history_release(&h);
+}
+
 // A start without a resume begins at step 0: nothing of what was there before is this run's.
 static void test_afresh(void **state) {
     (void)state;

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/folder.h"
+
+#include "base/file.h"
+
+#include <inttypes.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+#define SHARED_PATIENCE_S 10 // that a network file system may take to show a new file
+
+// ---- taking it
+
+static enum status claim_kind(const struct job *job) {
+    char *path = path_join(job->out, FOLDER_SWEEP);
+    bool sweep = path && file_exists(path);
+    free(path);
+    return sweep ? status_set(STATUS_USAGE,
+                              "out: %s is a sweep's folder (it holds " FOLDER_SWEEP "): a run needs another out, or "
+                              "start finetuned sweep",
+                              job->out)
+                 : STATUS_OK;
+}
+
+// Whether the folder could be ours.
+static enum status claim_look(const struct job *job) {
+    TRY(file_can_make_folders(job->out));
+    TRY(owner_ask(job->out));
+    return file_can_make_folders(job->checkpoints.dir);
+}
+
+static enum status claim(struct trainer *t) {
+    TRY(inputs_look(t->job));
+    TRY(claim_kind(t->job));
+    if (t->look)
+        return claim_look(t->job);
+    TRY(file_make_folders(t->job->out));
+    TRY(owner_take(&t->owner, t->job->out));
+    return file_make_folders(t->job->checkpoints.dir);
+}
+
+enum status folder_claim(struct trainer *t) {
+    return comm_agree(t->comm, t->comm->rank == 0 ? claim(t) : STATUS_OK);
+}
+
+// ---- seen by all
+
+// A name that checkpoint_sweep removes, should we die before we do.
+static char *shared_name(const struct trainer *t, uint64_t random) {
+    return text_format("%s/.tmp-step-seen-%016" PRIx64, t->job->checkpoints.dir, random);
+}
+
+static enum status shared_wait(const struct trainer *t, const char *path) {
+    struct timespec nap = {.tv_nsec = 20000000};
+    for (double begun = trainer_clock(); !file_exists(path); nanosleep(&nap, NULL))
+        if (trainer_clock() - begun > SHARED_PATIENCE_S)
+            return status_set(STATUS_IO,
+                              "checkpoints.dir %s: what rank 0 writes there is not seen here: it must be a folder that "
+                              "all ranks share (a relative path is of each rank's own working directory)",
+                              t->job->checkpoints.dir);
+    return STATUS_OK;
+}
+
+enum status folder_shared(struct trainer *t) {
+    uint64_t random = 0;
+    if (t->look || t->comm->world == 1)
+        return STATUS_OK;
+    if (t->comm->rank == 0 && getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random)
+        random = (uint64_t)getpid() << 32 ^ (uint64_t)time(NULL);
+    TRY(comm_broadcast(t->comm, &random, sizeof random, 0));
+    char *path = shared_name(t, random);
+    enum status status = path ? STATUS_OK : status_set(STATUS_SYSTEM, "trainer: no memory");
+    if (status == STATUS_OK && t->comm->rank == 0)
+        status = file_replace(path, "", 0);
+    status = comm_agree(t->comm, status);
+    if (status == STATUS_OK)
+        status = comm_agree(t->comm, shared_wait(t, path));
+    if (path && t->comm->rank == 0)
+        unlink(path);
+    free(path);
+    return status;
+}
+
+// ---- going on
+
+// Our own owner's file is being written all the time.
+static bool settle_is_left(const char *name) {
+    return file_is_temporary(name) && strncmp(name, ".owner", 6) != 0;
+}
+
+// What an earlier start left half-made beside the checkpoints, which have a sweep of their own.
+static enum status settle_sweep(const struct job *job) {
+    char *artifacts = path_join(job->out, "artifacts");
+    enum status status =
+        artifacts ? file_sweep(job->out, settle_is_left) : status_set(STATUS_SYSTEM, "trainer: no memory");
+    if (status == STATUS_OK)
+        status = file_sweep(artifacts, settle_is_left);
+    free(artifacts);
+    return status;
+}
+
+// A run was here, but nothing to go on from is.
+static void settle_afresh(const struct trainer *t) {
+    if (!t->from && t->previous.any && strcmp(t->job->checkpoints.resume, "auto") == 0)
+        log_warn("resume: %s holds no checkpoint: a fresh start (%s/events.jsonl ends at step %llu, %s)",
+                 t->job->checkpoints.dir, t->job->out, (unsigned long long)t->previous.step, t->previous.ended);
+}
+
+static enum status settle(struct trainer *t) {
+    const char *dir = t->job->checkpoints.dir;
+    if (!t->look) {
+        TRY(settle_sweep(t->job));
+        TRY(checkpoint_sweep(dir));
+        TRY(checkpoint_settle(&t->choice, dir));
+    }
+    for (size_t i = 0; i < t->choice.n_aside; i++)
+        log_warn("resume: %s %s", t->look ? "would set aside" : "set aside", t->choice.aside[i]);
+    return STATUS_OK;
+}
+
+enum status folder_settle(struct trainer *t) {
+    enum status status = t->comm->rank == 0 ? settle(t) : STATUS_OK;
+    if (status == STATUS_OK && t->look)
+        status = events_look(&t->previous, t->job->out);
+    else if (status == STATUS_OK)
+        status = events_open(&t->events, &t->previous, t->job->out, t->comm->rank == 0);
+    if (status == STATUS_OK && t->comm->rank == 0)
+        settle_afresh(t);
+    if (status == STATUS_OK && !t->look)
+        status = lost_open(&t->lost, t->comm, t->job->out);
+    return comm_agree(t->comm, status);
+}
