@@ -67,10 +67,12 @@ static void history_resume(struct history *h, const json_t *event) {
     h->loss = h->tweets_per_s = (double)NAN;
 }
 
+#define REPLACED_MAX 8 // how far back it can stand: a run is ended behind its last events
+
 // Takes out an earlier one of the same split and step.
 static void history_replaced(struct history *h, const struct history_evaluation *by) {
-    size_t kept = 0;
-    for (size_t i = 0; i < h->n; i++)
+    size_t kept = h->n > REPLACED_MAX ? h->n - REPLACED_MAX : 0;
+    for (size_t i = kept; i < h->n; i++)
         if (h->evaluations[i].step != by->step || strcmp(h->evaluations[i].split, by->split) != 0)
             h->evaluations[kept++] = h->evaluations[i];
     h->n = kept;

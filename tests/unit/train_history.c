@@ -122,8 +122,8 @@ static void test_odd(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_course), cmocka_unit_test(test_resume),
-                                       cmocka_unit_test(test_end), cmocka_unit_test(test_afresh),
-                                       cmocka_unit_test(test_odd)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_course), cmocka_unit_test(test_resume),          cmocka_unit_test(test_end),
+        cmocka_unit_test(test_afresh), cmocka_unit_test(test_evaluated_again), cmocka_unit_test(test_odd)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
