@@ -2,6 +2,7 @@
 #include "train/folder.h"
 
 #include "base/file.h"
+#include "base/pulse.h"
 
 #include <inttypes.h>
 #include <sys/random.h>
@@ -53,12 +54,14 @@ static char *shared_name(const struct trainer *t, uint64_t random) {
 
 static enum status shared_wait(const struct trainer *t, const char *path) {
     struct timespec nap = {.tv_nsec = 20000000};
-    for (double begun = trainer_clock(); !file_exists(path); nanosleep(&nap, NULL))
+    for (double begun = trainer_clock(); !file_exists(path); nanosleep(&nap, NULL)) {
+        pulse_beat();
         if (trainer_clock() - begun > SHARED_PATIENCE_S)
             return status_set(STATUS_IO,
                               "checkpoints.dir %s: what rank 0 writes there is not seen here: it must be a folder that "
                               "all ranks share (a relative path is of each rank's own working directory)",
                               t->job->checkpoints.dir);
+    }
     return STATUS_OK;
 }
 
