@@ -6,6 +6,8 @@
 #include "checkpoints/checkpoint.h"
 #include "train/events.h"
 
+#include <math.h>
+
 static void print_table(const struct eval_data *data, const struct metrics *m, double loss, enum metric official) {
     printf("%s: %s %.6f\nloss %.6f  accuracy %.6f  macro F1 %.6f  macro recall %.6f  texts %llu\n\n", data->name,
            metric_name(official), metric_value(m, official), loss, m->accuracy, m->macro_f1, m->macro_recall,
@@ -85,6 +87,9 @@ enum status eval_print(const struct eval_flags *f, const struct eval_data *data,
                                      answers[i].gold >= 0 ? data->ids[answers[i].gold] : -1};
     enum status status = evaluate_metrics(&metrics, &loss, renamed, (uint32_t)data->source.n, data->names.n);
     if (status == STATUS_OK) {
+        if (!isfinite(loss))
+            log_warn("eval: %s: the loss is not finite: the model answers some texts with logits that are not numbers",
+                     data->name);
         if (f->json)
             status = print_json(f, data, &metrics, loss);
         else

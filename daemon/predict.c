@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "train/evaluate.h"
 
+#include <math.h>
 #include <stdio.h>
 
 enum status predictor_open(struct predictor *out, const char *model, const char *job_file, bool no_truncation) {
@@ -84,6 +85,18 @@ static void answer_add(struct text *text, const struct predictor *p, const float
     text_puts(text, truncated ? "], \"truncated\": true}\n" : "]}\n");
 }
 
+// A label chosen by numbers that are none would look like any other.
+static enum status answers_finite(const struct predictor *p, const float *logits, uint32_t n) {
+    uint32_t labels = p->model.config.labels;
+    for (uint32_t i = 0; i < n * labels; i++)
+        if (!isfinite(logits[i]))
+            return status_set(STATUS_DATA,
+                              "predict: text %llu: the model's logits are not finite: it is broken, or its training "
+                              "has diverged",
+                              (unsigned long long)(p->answered + i / labels + 1));
+    return STATUS_OK;
+}
+
 enum status predictor_answer(struct predictor *p) {
     const float *logits;
     struct text text = {0};
@@ -91,6 +104,8 @@ enum status predictor_answer(struct predictor *p) {
     if (n == 0)
         return STATUS_OK;
     TRY(predictor_run(p, &logits));
+    TRY(answers_finite(p, logits, n));
+    p->answered += n;
     for (uint32_t i = 0; i < n; i++)
         answer_add(&text, p, logits + (size_t)i * labels, p->scores + (size_t)i * labels, p->truncated[i]);
     bool written = text_string(&text) && fwrite(text.at, 1, text.size, stdout) == text.size && fflush(stdout) == 0;

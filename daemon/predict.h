@@ -21,6 +21,7 @@ struct predictor {
     struct runner runner;
     struct encoding encoding;
     uint32_t n;                    // texts that wait for their answers
+    uint64_t answered;             // texts before those
     bool truncated[PREDICT_BATCH]; // (n)
     float *scores;                 // (PREDICT_BATCH, labels)
     bool no_truncation;

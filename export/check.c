@@ -88,6 +88,9 @@ enum status export_check(char *note, size_t size, const struct export_model *mod
         status = check_logits(theirs, &written.config, &written.table, written.weights, written.tokenizer, pool);
     if (status == STATUS_OK)
         off = check_distance(ours, theirs, n);
+    if (status == STATUS_OK && isnan(off))
+        status =
+            status_set(STATUS_DATA, "export: %s: the model's logits are not finite: its training has diverged", folder);
     if (status == STATUS_OK && !(off <= bound))
         status = status_set(STATUS_SYSTEM, "export: %s gives logits that differ by %g (at most %g allowed)", folder,
                             off, bound);

@@ -147,6 +147,11 @@ static float clip_scale(double clip, double norm) {
     return scale < 1 ? scale : 1;
 }
 
+bool optimizer_takes(const struct optimizer *optimizer, double norm) {
+    const double most = sqrt((double)FLT_MAX);
+    return isfinite(norm) && norm * (double)clip_scale(optimizer->options.clip, norm) <= most;
+}
+
 // Update number t (from 1) with this learning rate.
 static struct adamw_rates rates_of(const struct optimizer_options *o, double lr, uint64_t t, float scale) {
     return (struct adamw_rates){
@@ -165,7 +170,7 @@ static struct adamw_rates rates_of(const struct optimizer_options *o, double lr,
 double optimizer_step(struct optimizer *optimizer, const float *gradient, double norm) {
     struct optimizer_pending *pending = optimizer->pending;
     const struct optimizer_options *options = &optimizer->options;
-    assert(pending->n_due == 0 && isfinite(norm));
+    assert(pending->n_due == 0 && optimizer_takes(optimizer, norm));
     pending->gradient = gradient;
     pending->lr = schedule_lr(&options->schedule, optimizer->step);
     pending->scale = clip_scale(options->clip, norm);

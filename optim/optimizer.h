@@ -41,6 +41,9 @@ double optimizer_norm(struct optimizer *optimizer, const float *gradient);
 // Whether every value of an arena like the gradient's, frozen buckets included, is finite.
 bool optimizer_finite(struct optimizer *optimizer, const float *arena);
 
+// Whether a gradient of this norm (before clipping) can be an update: it is finite, and clipped it is no larger than
+// what the second moments, its elements' squares, can hold in float.
+bool optimizer_takes(const struct optimizer *optimizer, double norm);
 // Makes the update of this gradient pending (it must stay untouched until params_current): step += 1, its learning rate
 // is schedule(step-1), times each bucket's share; frozen buckets get none. norm: before clipping. Returns the learning
 // rate, without shares.

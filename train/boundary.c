@@ -4,6 +4,8 @@
 #include "train/stop.h"
 #include "train/trainer.h"
 
+#include <math.h>
+
 #define SKIPS_MAX 3 // not finite this often in a row: the run has diverged
 
 static enum status stop_event(struct trainer *t, const char *reason, int exit_code) {
@@ -19,7 +21,7 @@ static enum status stop_event(struct trainer *t, const char *reason, int exit_co
 
 void trainer_fail(struct trainer *t, enum status status) {
     if (t->events.fd >= 0 && t->started > 0 && t->end != TRAINER_STOPPED &&
-        stop_event(t, "error", status_exit_code(status)) != STATUS_OK)
+        stop_event(t, t->diverged ? "nonfinite" : "error", status_exit_code(status)) != STATUS_OK)
         log_warn("events: the stop event could not be written");
 }
 
@@ -70,6 +72,9 @@ enum status boundary_evaluate(struct trainer *t, bool *better) {
     struct evaluation val;
     TRY(evaluate_split(t, SPLIT_VAL, &val));
     double score = evaluate_score(t, &val);
+    if (!isfinite(val.loss))
+        log_warn("eval val: step %llu: the loss is not finite, so this model can't be the best",
+                 (unsigned long long)t->state.step);
     *better = score == score && (t->state.best_step == 0 || score > t->state.best_metric);
     t->state.evaluations_without_gain = *better ? 0 : t->state.evaluations_without_gain + 1;
     if (*better) {

@@ -73,6 +73,8 @@ static double squad_value(const struct evaluation *e, bool exact) {
 }
 
 double evaluate_score(const struct trainer *t, const struct evaluation *e) {
+    if (!isfinite(e->loss)) // some logits are not: that a label was the right one says nothing
+        return (double)NAN;
     if (has_spans(t))
         return t->job->train.best_metric == JOB_LOSS ? -e->loss : squad_value(e, t->job->train.best_metric == JOB_EM);
     enum metric metric = job_metric(t);

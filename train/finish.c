@@ -11,8 +11,14 @@ static enum status finish_best(struct trainer *t) {
                  (unsigned long long)t->state.step);
         t->state.best_step = t->state.step;
     }
-    if (t->state.best_step == 0)
-        return status_set(STATUS_DATA, "%s: no evaluation gave a score: there is no best model", t->job->out);
+    if (t->state.best_step == 0) {
+        t->diverged = true;
+        return status_set(
+            STATUS_DATA,
+            "%s: no evaluation on val had a finite loss, so there is no best model: the run has diverged; "
+            "lower train.lr, set train.clip, or check the base model",
+            t->job->out);
+    }
     params_current(t->optimizer);
     if (t->state.best_step == t->state.step)
         return STATUS_OK;

@@ -6,10 +6,12 @@ static enum status save_check(struct trainer *t) {
     const float *const arenas[] = {t->arenas.weights, t->arenas.exp_avg, t->arenas.exp_avg_sq};
     static const char *const names[] = {"weights", "first moments", "second moments"};
     for (int i = 0; i < 3; i++)
-        if (!optimizer_finite(t->optimizer, arenas[i]))
+        if (!optimizer_finite(t->optimizer, arenas[i])) {
+            t->diverged = true;
             return status_set(
                 STATUS_DATA, "step %llu: the %s are not finite: the run has diverged; lower train.lr or set train.clip",
                 (unsigned long long)t->state.step, names[i]);
+        }
     return STATUS_OK;
 }
 

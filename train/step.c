@@ -49,7 +49,7 @@ static enum status step_agree(struct trainer *t, struct step_result *out, double
 
 // The update becomes pending, or the batch is skipped.
 static void step_update(struct trainer *t, struct step_result *out, const float *gradient) {
-    out->skipped = !isfinite(out->loss) || !isfinite(out->norm);
+    out->skipped = !isfinite(out->loss) || !optimizer_takes(t->optimizer, out->norm);
     t->state.cursor++;
     if (out->skipped) {
         t->state.skips_in_a_row++;
