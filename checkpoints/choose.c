@@ -96,13 +96,31 @@ static enum status choice_none(const struct checkpoint_choice *choice, const cha
         dir, choice->n_skipped, choice->skipped[0].why);
 }
 
+// A link without any checkpoint: those that it led to are lost, or not mounted. That is no empty folder.
+static enum status choice_lost(const char *dir) {
+    static const char *const links[] = {"latest", "best"};
+    bool lost = false;
+    for (size_t i = 0; i < 2; i++) {
+        char *path = path_join(dir, links[i]);
+        lost = lost || (path && file_named(path));
+        free(path);
+    }
+    return !lost ? STATUS_OK
+                 : status_set(STATUS_DATA,
+                              "checkpoints in %s: there are links, but no checkpoint that they could lead to (to start "
+                              "anew: checkpoints.resume never, or another out)",
+                              dir);
+}
+
 static enum status choice_auto(struct checkpoint_choice *choice, const char *dir, const struct steps *steps) {
     size_t i = steps->n;
+    if (!steps->n)
+        return choice_lost(dir);
     for (; i > 0 && !choice->path; i--)
         TRY(choice_try(choice, dir, steps->at[i - 1]));
     choice->relinks = choice->path && choice->n_skipped; // `latest` led to one that was passed over
     choice->step = choice->path ? steps->at[i] : 0;
-    return choice->path || !steps->n ? STATUS_OK : choice_none(choice, dir);
+    return choice->path ? STATUS_OK : choice_none(choice, dir);
 }
 
 // ---- what is off the chosen branch
@@ -158,7 +176,9 @@ static enum status choice_path(struct checkpoint_choice *choice, const char *dir
     enum status status = checkpoint_verify(folder);
     if (status != STATUS_OK) {
         free(folder);
-        return status == STATUS_DATA ? status_add(status, "checkpoints.resume %s", resume) : status;
+        return status == STATUS_DATA || status == STATUS_IO // what can't be read can't be used
+                   ? status_add(STATUS_DATA, "checkpoints.resume %s", resume)
+                   : status;
     }
     if (!choice_is_step_of(&step, folder, dir, steps)) {
         choice->path = folder;

@@ -10,6 +10,7 @@
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define CHECK_KEY "\"check\": \""
 #define CHECK_DIGITS 16
@@ -216,13 +217,22 @@ enum status manifest_parse(struct manifest *out, const char *bytes, size_t size,
     return status;
 }
 
+// A pipe that a writer holds open would be read for ever, a device without end.
+static enum status manifest_bytes(char **out, size_t *size, const char *name) {
+    struct stat info;
+    *out = NULL;
+    if (stat(name, &info) == 0 && !S_ISREG(info.st_mode))
+        return status_set(STATUS_DATA, "%s: not a regular file", name);
+    return file_read(out, size, name, MANIFEST_MAX);
+}
+
 enum status manifest_read(struct manifest *out, const char *path) {
     *out = (struct manifest){0};
     char *name = path_join(path, MANIFEST_NAME), *bytes = NULL;
     size_t size;
     if (!name)
         return status_set(STATUS_SYSTEM, "read %s: no memory", path);
-    enum status status = file_read(&bytes, &size, name, MANIFEST_MAX);
+    enum status status = manifest_bytes(&bytes, &size, name);
     if (status == STATUS_OK)
         status = manifest_parse(out, bytes, size, name);
     free(bytes);
@@ -234,8 +244,7 @@ bool manifest_is_newer(uint64_t *format, const char *path) {
     char *name = path_join(path, MANIFEST_NAME), *bytes = NULL;
     size_t size = 0;
     json_t *root = NULL;
-    if (name && file_read(&bytes, &size, name, MANIFEST_MAX) == STATUS_OK &&
-        manifest_check(bytes, size, name) == STATUS_OK)
+    if (name && manifest_bytes(&bytes, &size, name) == STATUS_OK && manifest_check(bytes, size, name) == STATUS_OK)
         root = json_loadb(bytes, size, JSON_REJECT_DUPLICATES, NULL);
     bool newer = manifest_u64(format, json_object_get(root, "format")) && *format > CHECKPOINT_FORMAT;
     json_decref(root);

@@ -13,10 +13,12 @@
 #include <unistd.h>
 
 enum status reader_folder(char **out, const char *path) {
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     *out = NULL;
     if (!file_exists(path))
         return status_set(STATUS_DATA, "checkpoint %s: not there", path);
-    const char *slash = strrchr(path, '/');
+    if (!file_is_folder(path) && strcmp(name, MANIFEST_FILE) != 0 && strcmp(name, MANIFEST_NAME) != 0)
+        return status_set(STATUS_DATA, "checkpoint %s: neither a step's folder nor its " MANIFEST_FILE, path);
     if (file_is_folder(path))
         *out = strdup(path);
     else

@@ -20,7 +20,8 @@ struct steps {
     uint64_t *at; // rising
     size_t n;
 };
-// What is in `dir` under a step's name, good or not. A missing folder has none.
+// What is in `dir` under a step's name, good or not. A missing folder has none; one that a link does not lead to, or
+// that can't be read, is an error.
 enum status steps_list(struct steps *out, const char *dir);
 void steps_release(struct steps *steps);
 
