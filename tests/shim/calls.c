@@ -241,7 +241,7 @@ DIR *opendir(const char *path) {
 // ---- maps and locks
 
 static enum shim_action map_ask(int fd, int flags) {
-    return flags & MAP_ANONYMOUS ? shim_call(SHIM_MMAP) : shim_call_fd(SHIM_MMAP, fd);
+    return flags & MAP_ANONYMOUS ? shim_call(SHIM_MALLOC) : shim_call_fd(SHIM_MMAP, fd);
 }
 
 void *mmap(void *where, size_t size, int protection, int flags, int fd, off_t at) {

@@ -43,9 +43,9 @@ enum shim_kind {
     SHIM_OPEN, // open without them, opendir
     SHIM_READ, // read
     SHIM_PREAD,
-    SHIM_MMAP,
+    SHIM_MMAP,   // of a file
     SHIM_LOCK,   // flock, lockf, fcntl with F_SETLK, F_SETLKW and their OFD forms
-    SHIM_MALLOC, // malloc, calloc, realloc, reallocarray, memalign, aligned_alloc, posix_memalign
+    SHIM_MALLOC, // malloc, calloc, realloc, reallocarray, memalign, aligned_alloc, posix_memalign, maps without a file
     SHIM_KINDS
 };
 
