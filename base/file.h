@@ -69,6 +69,8 @@ bool file_is_temporary(const char *name);
 // Removes what a process that was ended left in `folder`: the names that `is_left` says, each told in the log. A folder
 // that is not there is no error. For the one who holds the folder.
 enum status file_sweep(const char *folder, bool (*is_left)(const char *name));
+// The same for one file or folder `path`: its temporary names, whose process is not on this host (any more), beside it.
+enum status file_sweep_beside(const char *path);
 // Makes or atomically replaces a relative symbolic link.
 enum status file_link(const char *path, const char *target);
 

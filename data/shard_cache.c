@@ -56,6 +56,11 @@ static bool cache_hit(struct shard *out, const char *path, const char *key, cons
     return false;
 }
 
+// What file systems without locks say; 524 is the kernel's own ENOTSUPP, which some let through to us.
+static bool lock_is_unknown(int error) {
+    return error == ENOLCK || error == EOPNOTSUPP || error == ENOSYS || error == 524;
+}
+
 // One try for the lock: 1 got it, 0 another has it, -1 with errno. The file may have been removed by the one who had it
 // while we waited for it; then the lock is on nothing.
 static int lock_try(int *out, const char *path) {
@@ -86,7 +91,7 @@ static enum status lock_take(int *out, const char *path, const char *shard) {
         int got = lock_try(out, path);
         if (got > 0)
             return STATUS_OK;
-        if (got < 0 && (errno == ENOLCK || errno == EOPNOTSUPP || errno == ENOSYS)) {
+        if (got < 0 && lock_is_unknown(errno)) {
             log_warn("data: %s: this file system has no locks; processes that start together may all tokenise", path);
             return STATUS_OK;
         }

@@ -44,9 +44,21 @@ static enum status bytes_put(const char *folder, const char *name, const char *b
     return status;
 }
 
-// Takes `root` over. One key a line.
-static enum status json_put(const char *folder, enum tokenizer_file_name name, json_t *root) {
-    char *text = root ? json_dumps(root, JSON_INDENT(2)) : NULL;
+// A JSON object on its way; a key that found no memory must not just be missing.
+struct object {
+    json_t *root;
+    bool failed;
+};
+
+static void object_set(struct object *object, const char *key, json_t *value) {
+    if (json_object_set_new(object->root, key, value) != 0)
+        object->failed = true;
+}
+
+// Takes what it holds over. One key a line.
+static enum status object_put(const char *folder, enum tokenizer_file_name name, struct object *object) {
+    json_t *root = object->root;
+    char *text = object->failed ? NULL : json_dumps(root, JSON_INDENT(2));
     json_decref(root);
     if (!text)
         return status_set(STATUS_SYSTEM, "tokenizer: no memory for %s", tokenizer_file_names[name]);
@@ -59,56 +71,58 @@ static const char *role_text(const struct tokenizer *tokenizer, enum tokenizer_r
     return tokenizer_token(tokenizer, tokenizer->roles[role]);
 }
 
-static void roles_set(const struct tokenizer *tokenizer, json_t *root) {
+static void roles_set(const struct tokenizer *tokenizer, struct object *object) {
     for (enum tokenizer_role role = 0; role < ROLES; role++)
         if (role_text(tokenizer, role))
-            json_object_set_new(root, tokenizer_role_keys[role], json_string(role_text(tokenizer, role)));
+            object_set(object, tokenizer_role_keys[role], json_string(role_text(tokenizer, role)));
     if (tokenizer->kind == TOKENIZER_BPE) {
-        json_object_set_new(root, "bos_token", json_string(role_text(tokenizer, ROLE_CLS)));
-        json_object_set_new(root, "eos_token", json_string(role_text(tokenizer, ROLE_SEP)));
+        object_set(object, "bos_token", json_string(role_text(tokenizer, ROLE_CLS)));
+        object_set(object, "eos_token", json_string(role_text(tokenizer, ROLE_SEP)));
     }
 }
 
 // All added tokens with their flags: without it Transformers would give <mask> no lstrip.
 static json_t *decoder_make(const struct tokenizer *tokenizer) {
-    json_t *decoder = json_object();
+    struct object decoder = {.root = json_object()};
     for (uint32_t i = 0; i < tokenizer->specials.n; i++) {
         const struct special *special = &tokenizer->specials.list[i];
         char key[16];
         snprintf(key, sizeof key, "%d", special->id);
-        json_object_set_new(decoder, key,
-                            json_pack("{s:s, s:b, s:b, s:b, s:b, s:b}", "content", special->text, "lstrip",
-                                      special->lstrip, "normalized", special->normalized, "rstrip", special->rstrip,
-                                      "single_word", false, "special", special->special));
+        object_set(&decoder, key,
+                   json_pack("{s:s, s:b, s:b, s:b, s:b, s:b}", "content", special->text, "lstrip", special->lstrip,
+                             "normalized", special->normalized, "rstrip", special->rstrip, "single_word", false,
+                             "special", special->special));
     }
-    return decoder;
+    if (decoder.failed)
+        json_decref(decoder.root);
+    return decoder.failed ? NULL : decoder.root;
 }
 
-static json_t *config_make(const struct tokenizer *tokenizer, unsigned model_max_length) {
+static struct object config_make(const struct tokenizer *tokenizer, unsigned model_max_length) {
     bool bpe = tokenizer->kind == TOKENIZER_BPE;
-    json_t *root = json_object();
-    json_object_set_new(root, "tokenizer_class", json_string(bpe ? "RobertaTokenizer" : "BertTokenizer"));
-    json_object_set_new(root, "model_max_length", json_integer(model_max_length));
+    struct object config = {.root = json_object()};
+    object_set(&config, "tokenizer_class", json_string(bpe ? "RobertaTokenizer" : "BertTokenizer"));
+    object_set(&config, "model_max_length", json_integer(model_max_length));
     if (bpe) {
-        json_object_set_new(root, "add_prefix_space", json_boolean(tokenizer->bpe.add_prefix_space));
-        json_object_set_new(root, "errors", json_string("replace"));
-        json_object_set_new(root, "trim_offsets", json_boolean(tokenizer->bpe.trim));
+        object_set(&config, "add_prefix_space", json_boolean(tokenizer->bpe.add_prefix_space));
+        object_set(&config, "errors", json_string("replace"));
+        object_set(&config, "trim_offsets", json_boolean(tokenizer->bpe.trim));
     } else {
-        json_object_set_new(root, "do_lower_case", json_boolean(tokenizer->wordpiece.lower));
-        json_object_set_new(root, "strip_accents", json_null());
-        json_object_set_new(root, "tokenize_chinese_chars", json_boolean(tokenizer->wordpiece.cjk));
+        object_set(&config, "do_lower_case", json_boolean(tokenizer->wordpiece.lower));
+        object_set(&config, "strip_accents", json_null());
+        object_set(&config, "tokenize_chinese_chars", json_boolean(tokenizer->wordpiece.cjk));
     }
-    roles_set(tokenizer, root);
-    json_object_set_new(root, "added_tokens_decoder", decoder_make(tokenizer));
-    return root;
+    roles_set(tokenizer, &config);
+    object_set(&config, "added_tokens_decoder", decoder_make(tokenizer));
+    return config;
 }
 
 static enum status bytes_vocabulary_put(const struct tokenizer *tokenizer, const char *folder) {
     static const char merges[] = "#version: 0.2\n";
-    json_t *root = json_object();
+    struct object vocabulary = {.root = json_object()};
     for (uint32_t id = 0; id < tokenizer->vocabulary.size; id++)
-        json_object_set_new(root, tokenizer_token(tokenizer, (int32_t)id), json_integer(id));
-    TRY(json_put(folder, FILE_VOCAB_JSON, root));
+        object_set(&vocabulary, tokenizer_token(tokenizer, (int32_t)id), json_integer(id));
+    TRY(object_put(folder, FILE_VOCAB_JSON, &vocabulary));
     return bytes_put(folder, tokenizer_file_names[FILE_MERGES], merges, sizeof merges - 1);
 }
 
@@ -122,12 +136,14 @@ enum status tokenizer_save(const struct tokenizer *tokenizer, const char *folder
     }
     if (!files)
         TRY(bytes_vocabulary_put(tokenizer, folder));
-    if (!tokenizer->files[FILE_CONFIG].bytes)
-        TRY(json_put(folder, FILE_CONFIG, config_make(tokenizer, model_max_length)));
+    if (!tokenizer->files[FILE_CONFIG].bytes) {
+        struct object config = config_make(tokenizer, model_max_length);
+        TRY(object_put(folder, FILE_CONFIG, &config));
+    }
     if (!tokenizer->files[FILE_SPECIAL_MAP].bytes) {
-        json_t *root = json_object();
-        roles_set(tokenizer, root);
-        TRY(json_put(folder, FILE_SPECIAL_MAP, root));
+        struct object map = {.root = json_object()};
+        roles_set(tokenizer, &map);
+        TRY(object_put(folder, FILE_SPECIAL_MAP, &map));
     }
     return STATUS_OK;
 }

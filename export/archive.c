@@ -116,9 +116,10 @@ static enum status archive_result(struct export_result *out, const char *path, c
 enum status export_archive(struct export_result *out, const struct export_model *model, const char *path,
                            enum status (*add)(const char *staged), struct pool *pool) {
     struct export_result directory = {0};
-    char *staged = text_format("%s.staged", path);
-    enum status status =
-        staged ? export_hf_directory(&directory, model, staged, pool) : status_set(STATUS_SYSTEM, "export: no memory");
+    char *staged = text_format("%s.tmp-%d-files", path, (int)getpid());
+    enum status status = staged ? file_sweep_beside(path) : status_set(STATUS_SYSTEM, "export: no memory");
+    if (status == STATUS_OK)
+        status = export_hf_directory(&directory, model, staged, pool);
     if (status == STATUS_OK && add)
         status = add(staged);
     if (status == STATUS_OK && add)

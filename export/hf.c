@@ -3,12 +3,14 @@
 // finetuned.sha256.
 #include "base/file.h"
 #include "base/hash.h"
+#include "base/log.h"
 #include "base/text.h"
 #include "export/export.h"
 #include "export/sums.h"
 #include "model/weights.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -49,20 +51,34 @@ static enum status hf_files(struct export_result *out, const struct export_model
     return sums_write(folder); // last: it lists the others
 }
 
-// An older directory steps aside for the new one and is then removed.
-static enum status hf_commit(const char *staged, const char *folder, const char *aside, const char *parent) {
+// The new directory is there and good: what could not be removed of the one before is only left over.
+static void hf_remove_old(const char *old) {
+    enum status status = file_remove(old);
+    if (status != STATUS_OK)
+        log_warn("export: %s (of the directory before; the new one is good)", status_message());
+}
+
+// Where the file system can't exchange two names: an older directory steps aside for the new one.
+static enum status hf_commit_aside(const char *staged, const char *folder, const char *aside) {
     bool replaces = file_exists(folder) || file_is_folder(folder);
-    TRY(file_remove(aside));
     if (replaces && rename(folder, aside) != 0)
         return status_errno(STATUS_IO, "export: setting %s aside", folder);
-    if (rename(staged, folder) != 0) {
-        enum status status = status_errno(STATUS_IO, "export: renaming %s to %s", staged, folder);
-        if (replaces && rename(aside, folder) != 0)
-            return status_add(status, "export: the directory before stays at %s", aside);
-        return status;
-    }
-    TRY(file_sync_folder(parent));
-    return file_remove(aside);
+    if (rename(staged, folder) == 0)
+        return STATUS_OK;
+    enum status status = status_errno(STATUS_IO, "export: renaming %s to %s", staged, folder);
+    if (replaces && rename(aside, folder) != 0)
+        return status_add(status, "export: the directory before stays at %s", aside);
+    return status;
+}
+
+// At every moment the one before or the new one is there, where the file system can exchange two names.
+static enum status hf_commit(const char *staged, const char *folder, const char *aside, const char *parent) {
+    bool exchanged = renameat2(AT_FDCWD, staged, AT_FDCWD, folder, RENAME_EXCHANGE) == 0;
+    if (!exchanged)
+        TRY(hf_commit_aside(staged, folder, aside));
+    enum status status = file_sync_folder(parent);
+    hf_remove_old(exchanged ? staged : aside);
+    return status;
 }
 
 static char *hf_parent(const char *folder) {
@@ -83,7 +99,7 @@ enum status export_hf_directory(struct export_result *out, const struct export_m
         status = status_set(STATUS_SYSTEM, "export: no memory");
         goto done;
     }
-    TRY_GOTO(file_remove(staged), done);
+    TRY_GOTO(file_sweep_beside(folder), done);
     TRY_GOTO(file_make_folders(staged), done);
     TRY_GOTO(hf_files(out, model, staged), done);
     TRY_GOTO(export_check(out->check, sizeof out->check, model, staged, pool), done);

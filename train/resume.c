@@ -7,42 +7,51 @@
 #include <jansson.h>
 #include <unistd.h>
 
-// The keys that define the run and their values, those of model and data by content.
+// Takes `keys` away where a value found no memory: a key must not just be missing.
+static void keys_set(json_t **keys, const char *key, const char *value) {
+    if (*keys && json_object_set_new(*keys, key, json_string(value)) != 0) {
+        json_decref(*keys);
+        *keys = NULL;
+    }
+}
+
+// The keys that define the run and their values, those of model and data by content. NULL: no memory.
 static json_t *resume_keys(const struct trainer *t) {
     json_t *keys = json_object();
     for (size_t i = 0; job_key(i); i++) {
         char *value = job_key_defines_run(i) ? job_value(t->job, job_key(i)) : NULL;
         if (value)
-            json_object_set_new(keys, job_key(i), json_string(value));
+            keys_set(&keys, job_key(i), value);
         free(value);
     }
     char parts[16];
     snprintf(parts, sizeof parts, "%u", t->state.parts);
     if (t->state.parts)
-        json_object_set_new(keys, "train.parts", json_string(parts));
+        keys_set(&keys, "train.parts", parts);
     else if (!t->job->train.parts) // auto, and the tokens are not counted yet
         json_object_del(keys, "train.parts");
-    json_object_set_new(keys, "train.precision", json_string(t->state.precision));
+    keys_set(&keys, "train.precision", t->state.precision);
     if (t->inputs.config.head == HEAD_QUESTION_ANSWERING)
-        json_object_set_new(keys, INPUTS_NO_ANSWER_KEY, json_string(t->inputs.no_answer ? "true" : "false"));
-    json_object_set_new(keys, INPUTS_DATA_KEY, json_string(t->inputs.data_hash));
-    json_object_set_new(keys, "model.base (content)", json_string(t->inputs.base_hash));
+        keys_set(&keys, INPUTS_NO_ANSWER_KEY, t->inputs.no_answer ? "true" : "false");
+    keys_set(&keys, INPUTS_DATA_KEY, t->inputs.data_hash);
+    keys_set(&keys, "model.base (content)", t->inputs.base_hash);
     return keys;
 }
 
 static enum status resume_config(char **out, const struct trainer *t) {
     json_t *keys = resume_keys(t);
-    *out = json_dumps(keys, JSON_COMPACT | JSON_SORT_KEYS);
+    *out = keys ? json_dumps(keys, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
     json_decref(keys);
     return *out ? STATUS_OK : status_set(STATUS_SYSTEM, "resume: no memory");
 }
 
 static enum status resume_describe(struct trainer *t) {
     json_t *labels = json_array();
-    for (uint32_t i = 0; i < t->inputs.labels.n; i++)
-        json_array_append_new(labels, json_string(t->inputs.labels.names[i]));
+    bool whole = labels != NULL;
+    for (uint32_t i = 0; i < t->inputs.labels.n && whole; i++)
+        whole = json_array_append_new(labels, json_string(t->inputs.labels.names[i])) == 0;
     enum status status = resume_config(&t->state.config, t);
-    t->state.labels = json_dumps(labels, JSON_COMPACT);
+    t->state.labels = whole ? json_dumps(labels, JSON_COMPACT) : NULL;
     json_decref(labels);
     TRY(status);
     if (!t->state.labels)

@@ -8,6 +8,7 @@ set(shim_options -fvisibility=default -U_FORTIFY_SOURCE -fno-builtin -Wno-missin
 add_library(finetuned_shim SHARED ${shim_sources})
 target_compile_definitions(finetuned_shim PRIVATE _GNU_SOURCE SHIM_PRELOAD)
 target_compile_options(finetuned_shim PRIVATE -Wall -Wextra -Werror ${shim_options})
+target_include_directories(finetuned_shim PRIVATE ${CMAKE_SOURCE_DIR})
 target_link_libraries(finetuned_shim PRIVATE ${CMAKE_DL_LIBS})
 set_target_properties(finetuned_shim PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 

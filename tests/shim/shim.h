@@ -22,8 +22,8 @@
 // library do. Under a sanitizer its library must come first in LD_PRELOAD, and then memory is its own: no memory calls.
 //
 // Linked into a test it is driven by shim_begin and shim_end.
-#ifndef FINETUNED_TESTS_SHIM_H
-#define FINETUNED_TESTS_SHIM_H
+#ifndef FINETUNED_TESTS_SHIM_SHIM_H
+#define FINETUNED_TESTS_SHIM_SHIM_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -2,8 +2,8 @@
 // A walk of faults: an action is done again and again, each time in a child process on a fresh copy of its folder, with
 // the n-th call hit, n = 1, 2, … until it passes untouched; after each, what must hold is checked, and a new start in
 // another child must mend everything.
-#ifndef FINETUNED_TESTS_WALK_H
-#define FINETUNED_TESTS_WALK_H
+#ifndef FINETUNED_TESTS_SHIM_WALK_H
+#define FINETUNED_TESTS_SHIM_WALK_H
 
 #include "base/status.h"
 #include "shim.h"
@@ -18,7 +18,8 @@ struct walk {
 
 struct outcome {
     enum status status; // of the action
-    bool killed;        // as planned; else it ended by itself
+    bool killed;        // it did not come to its end: as planned, or a library (HDF5, libarchive) ended it for want of
+                        // memory
     uint64_t seen;      // calls that were counted
     char message[1024]; // status_message()
 };
@@ -33,8 +34,7 @@ struct fault {
 
 struct subject {
     const char *name;
-    void (*open)(struct walk *walk);  // makes walk->folder as it is before
-    void (*ready)(struct walk *walk); // before each attempt, untouched; may be NULL
+    void (*open)(struct walk *walk); // makes walk->folder as it is before
     enum status (*act)(struct walk *walk);
     // What must hold after an attempt, before the new start.
     void (*check)(struct walk *walk, const struct outcome *outcome, const struct fault *fault);

@@ -188,12 +188,11 @@ static enum status single_again(struct walk *walk) {
     return single_make(walk, 1);
 }
 
-const struct subject walk_export = {"export",       directory_open, NULL,         artifact_act,
+const struct subject walk_export = {"export",       directory_open, artifact_act,
                                     artifact_check, artifact_act,   artifact_done};
-const struct subject walk_archive = {"archive",      archive_open, NULL,         artifact_act,
+const struct subject walk_archive = {"archive",      archive_open, artifact_act,
                                      artifact_check, artifact_act, artifact_done};
-const struct subject walk_sagemaker = {"sagemaker",    sagemaker_open, NULL,         artifact_act,
+const struct subject walk_sagemaker = {"sagemaker",    sagemaker_open, artifact_act,
                                        artifact_check, artifact_act,   artifact_done};
-const struct subject walk_shard = {"shard",        shard_open_of, NULL,         artifact_act,
-                                   artifact_check, artifact_act,  artifact_done};
-const struct subject walk_file = {"file", single_open, NULL, artifact_act, artifact_check, single_again, artifact_done};
+const struct subject walk_shard = {"shard", shard_open_of, artifact_act, artifact_check, artifact_act, artifact_done};
+const struct subject walk_file = {"file", single_open, artifact_act, artifact_check, single_again, artifact_done};

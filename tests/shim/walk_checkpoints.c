@@ -9,9 +9,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#define STEPS 8
+
 struct saves {
-    struct sample sample;           // what is saved
-    struct checkpoint_arenas other; // what is loaded
+    struct param_table table;
+    struct checkpoint_arenas values[STEPS][2]; // of each step, the first time and again; made when they are wanted
+    struct checkpoint_arenas loaded;
     struct comm *comm;
     uint64_t step; // that the action saves
     uint64_t best; // 0: none
@@ -21,17 +24,24 @@ struct saves {
 };
 
 // Values of a checkpoint are a function of its step; a step saved again has others.
-static uint64_t save_seed(const struct saves *s, uint64_t step, bool again) {
-    return step + (again && s->same && step == s->step ? 100 : 0);
+static const struct checkpoint_arenas *save_values(struct saves *s, uint64_t step, bool again) {
+    bool other = again && s->same && step == s->step;
+    struct sample sample = {s->table, s->values[step][other]};
+    if (!sample.arenas.weights) {
+        sample_arenas(&sample.arenas, &s->table);
+        sample_fill(&sample, step + 100 * other);
+        s->values[step][other] = sample.arenas;
+    }
+    return &s->values[step][other];
 }
 
-static enum status save_step(struct walk *walk, uint64_t step, uint32_t keep) {
+static enum status save_step(struct walk *walk, uint64_t step, uint32_t keep, bool again) {
     struct saves *s = walk->own;
     struct checkpoint_dir dir = {.path = walk->folder, .keep = keep};
     struct checkpoint_saved saved = {0};
     struct trainer_state state = sample_state(step);
     state.best_step = s->best && s->best <= step ? s->best : 0;
-    enum status status = checkpoint_save(&saved, s->comm, &dir, &s->sample.table, &s->sample.arenas, &state);
+    enum status status = checkpoint_save(&saved, s->comm, &dir, &s->table, save_values(s, step, again), &state);
     free(saved.path);
     return status;
 }
@@ -47,13 +57,12 @@ static enum status save_table(struct param_table *table) {
 
 static void save_open(struct walk *walk, struct saves *s) {
     walk->own = s;
-    bool right = save_table(&s->sample.table) == STATUS_OK && comm_open(&s->comm, JOB_BACKEND_SELF) == STATUS_OK;
+    bool right = save_table(&s->table) == STATUS_OK && comm_open(&s->comm, JOB_BACKEND_SELF) == STATUS_OK;
     walk_need(walk, right, "open", status_message());
-    sample_arenas(&s->sample.arenas, &s->sample.table);
-    sample_arenas(&s->other, &s->sample.table);
+    sample_arenas(&s->loaded, &s->table);
     for (uint64_t step = s->first; step <= s->newest; step++) {
-        sample_fill(&s->sample, save_seed(s, step, false));
-        walk_need(walk, save_step(walk, step, 100) == STATUS_OK, "the saves before", status_message());
+        walk_need(walk, save_step(walk, step, 100, false) == STATUS_OK, "the saves before", status_message());
+        (void)save_values(s, s->step, true); // in this process, for all attempts
     }
 }
 
@@ -62,9 +71,8 @@ static bool save_is(struct walk *walk, uint64_t step, bool again) {
     struct saves *s = walk->own;
     struct trainer_state state = {0};
     char *path = step_path(walk->folder, step);
-    sample_fill(&s->sample, save_seed(s, step, again));
-    bool is = checkpoint_load(&s->other, &state, &s->sample.table, path) == STATUS_OK && state.step == step &&
-              sample_same(&s->other, &s->sample.arenas, &s->sample.table);
+    bool is = checkpoint_load(&s->loaded, &state, &s->table, path) == STATUS_OK && state.step == step &&
+              sample_same(&s->loaded, save_values(s, step, again), &s->table);
     trainer_state_release(&state);
     free(path);
     return is;
@@ -82,23 +90,18 @@ static uint64_t save_newest(const struct walk *walk) {
     return step;
 }
 
-static void save_ready(struct walk *walk) {
-    struct saves *s = walk->own;
-    sample_fill(&s->sample, save_seed(s, s->step, true));
-}
-
 static enum status save_act(struct walk *walk) {
     struct saves *s = walk->own;
-    return save_step(walk, s->step, s->keep);
+    return save_step(walk, s->step, s->keep, true);
 }
 
 static void save_check(struct walk *walk, const struct outcome *outcome, const struct fault *fault) {
     struct saves *s = walk->own;
     uint64_t newest = save_newest(walk);
     bool ended = !outcome->killed, made = save_is(walk, s->step, true);
+    walk_need(walk, made || !ended || outcome->status != STATUS_OK, "it said done and it is not", status_message());
     walk_need(walk, newest == s->step || newest == s->newest, "another newest checkpoint", NULL);
-    walk_need(walk, made || save_is(walk, s->newest, false), "the newest does not equal its step", NULL);
-    walk_need(walk, made || !ended || outcome->status != STATUS_OK, "it said done and it is not", NULL);
+    walk_need(walk, made || save_is(walk, s->newest, false), "the newest does not equal its step", status_message());
     if (s->best)
         walk_need(walk, save_is(walk, s->best, false), "the best is lost", NULL);
     char *left = tree_left(walk->folder);
@@ -114,7 +117,7 @@ static enum status save_again(struct walk *walk) {
     TRY(checkpoint_sweep(walk->folder));
     TRY(checkpoint_choose(&choice, walk->folder, "auto"));
     checkpoint_choice_release(&choice);
-    return save_step(walk, s->step, s->keep);
+    return save_step(walk, s->step, s->keep, true);
 }
 
 static void save_done(struct walk *walk) {
@@ -150,6 +153,6 @@ static void retain_open(struct walk *walk) {
     save_open(walk, &s);
 }
 
-const struct subject walk_save = {"save", new_open, save_ready, save_act, save_check, save_again, save_done};
-const struct subject walk_replace = {"replace", same_open, save_ready, save_act, save_check, save_again, save_done};
-const struct subject walk_retain = {"retain", retain_open, save_ready, save_act, save_check, save_again, save_done};
+const struct subject walk_save = {"save", new_open, save_act, save_check, save_again, save_done};
+const struct subject walk_replace = {"replace", same_open, save_act, save_check, save_again, save_done};
+const struct subject walk_retain = {"retain", retain_open, save_act, save_check, save_again, save_done};

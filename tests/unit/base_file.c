@@ -493,6 +493,36 @@ static void test_join(void **state) {
 
 #define FILE_TEST(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
+// Only temporary names of that path, and only of processes that are gone.
+static void test_sweep_beside(void **state) {
+    (void)state;
+    char *at = support_folder(), **names, gone[64], living[64];
+    size_t n;
+    pid_t child = fork();
+    if (child == 0)
+        _exit(0);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    snprintf(gone, sizeof gone, ".model.tmp-%d", (int)child);
+    snprintf(living, sizeof living, ".model.old-%d-1", (int)getppid());
+    const char *const made[] = {"model", gone, living, ".models.tmp-999999999", "model.bin", "model.tmp-x"};
+    for (size_t i = 0; i < sizeof made / sizeof *made; i++) {
+        char *path = path_join(at, made[i]);
+        assert_ok(i == 1 ? file_make_folders(path) : file_replace(path, "x", 1));
+        free(path);
+    }
+    char *path = path_join(at, "model");
+    assert_ok(file_sweep_beside(path));
+    assert_ok(file_list(&names, &n, at));
+    assert_int_equal(n, 5);
+    for (size_t i = 0; i < n; i++)
+        assert_string_not_equal(names[i], gone);
+    file_list_free(names, n);
+    assert_ok(file_remove(at));
+    assert_ok(file_sweep_beside(path)); // a folder that is not there is no error
+    free(path);
+    free(at);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         FILE_TEST(test_read),
@@ -506,6 +536,7 @@ int main(void) {
         FILE_TEST(test_write_all),
         FILE_TEST(test_targets),
         FILE_TEST(test_sweep),
+        cmocka_unit_test(test_sweep_beside),
         FILE_TEST(test_folders),
         FILE_TEST(test_can_make),
         FILE_TEST(test_remove),
