@@ -51,6 +51,7 @@ static atomic_int operation_now;
 static _Atomic uint64_t step_now;
 static _Atomic int64_t wait_since; // ns of the monotonic clock; 0: the main thread does not wait
 static _Atomic int64_t waited_ns;
+static atomic_uint waits;
 static pulse_hook *hook_now;
 
 static struct slot *slot_own(void) {
@@ -91,6 +92,7 @@ void pulse_step(uint64_t step) {
 
 void pulse_wait_begin(void) {
     atomic_store_explicit(&wait_since, now_ns(), memory_order_relaxed);
+    atomic_fetch_add_explicit(&waits, 1, memory_order_relaxed);
 }
 
 void pulse_wait_end(void) {
@@ -160,6 +162,7 @@ void pulse_read(struct pulse *out) {
     int64_t since = atomic_load_explicit(&wait_since, memory_order_relaxed), now = now_ns();
     int64_t open = since && now > since && pulse_shared(out->main.operation) ? now - since : 0;
     out->waits = since != 0;
+    out->wait = atomic_load_explicit(&waits, memory_order_relaxed);
     out->waited = 1e-9 * (double)(atomic_load_explicit(&waited_ns, memory_order_relaxed) + open);
 }
 

@@ -73,6 +73,7 @@ struct pulse {
     struct pulse_line main; // always active; its beats are those of all threads that are not in the background
     struct pulse_line background[PULSE_BACKGROUND];
     uint64_t step;
+    uint32_t wait; // number of its waits for other ranks
     bool waits;    // for other ranks, now
     double waited; // s for other ranks in shared operations, since the process began
 };

@@ -68,6 +68,22 @@ enum status comm_flags(struct comm *comm, uint32_t *flags) {
     return STATUS_OK;
 }
 
+enum status comm_flags_check(struct comm *comm, uint32_t *flags, uint64_t check, int *other) {
+    *other = -1;
+    if (comm->world == 1)
+        return STATUS_OK;
+    struct {
+        uint64_t check, flags;
+    } own = {check, *flags}, *all = NULL;
+    TRY(everyone((void **)&all, comm, &own, sizeof own));
+    for (int r = comm->world - 1; r >= 0; r--) {
+        *flags |= (uint32_t)all[r].flags;
+        *other = all[r].check == all[0].check ? *other : r;
+    }
+    free(all);
+    return STATUS_OK;
+}
+
 enum status comm_same(struct comm *comm, const void *bytes, size_t size, const char *what) {
     if (comm->world == 1)
         return STATUS_OK;

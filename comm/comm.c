@@ -74,6 +74,7 @@ enum status comm_open(struct comm **out, int backend) {
     enum status status;
     TRY_GOTO(backend_open(comm, backend), fail);
     TRY_GOTO(faults_read(comm), fail);
+    TRY_GOTO(comm_faults_place(&comm), fail);
     *out = comm;
     return STATUS_OK;
 fail:
@@ -90,6 +91,7 @@ void comm_close(struct comm *comm) {
     pulse_long();
     if (comm->ops)
         comm->ops->close(comm);
+    comm_faults_lift();
     watch_close(comm); // others may be lost while MPI ends, which waits for them
     free(comm);
 }

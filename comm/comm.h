@@ -5,20 +5,13 @@
 #define FINETUNED_COMM_COMM_H
 
 #include "base/status.h"
+#include "comm/fault.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 struct comm;
-
-// An injected fault (FINETUNED_FAULT, comm/fault.c): this rank's gradients of cursors [cursor, cursor + count) get a
-// NaN.
-struct comm_fault {
-    int rank;
-    uint64_t cursor, count;
-};
-#define COMM_FAULTS 8
 
 struct comm_ops {
     const char *name; // "self", "mpi"
@@ -79,6 +72,9 @@ void comm_abort(struct comm *comm, int exit_code) __attribute__((noreturn));
 enum status comm_agree(struct comm *comm, enum status mine);
 // OR over ranks of a set of flags. Collective.
 enum status comm_flags(struct comm *comm, uint32_t *flags);
+// The same, and *other: the lowest rank whose `check` (a hash of what all ranks must have alike) is not rank 0's; -1:
+// all are the same.
+enum status comm_flags_check(struct comm *comm, uint32_t *flags, uint64_t check, int *other);
 // Whether every rank holds the same bytes (hash compared). Collective. STATUS_DATA naming `what` if not.
 enum status comm_same(struct comm *comm, const void *bytes, size_t size, const char *what);
 
@@ -89,11 +85,5 @@ enum status comm_tree_sum(struct comm *comm, float *values, size_t n, float *scr
 enum status comm_tree_sum_double(struct comm *comm, double *values, size_t n, double *scratch);
 // a[i] += b[i]: the one function that adds, for ranks and micro-batches alike.
 void comm_add(float *a, const float *b, size_t n);
-
-// Faults for tests, from FINETUNED_FAULT in the environment (comm/README.md); comm_open reads it and refuses what it
-// does not know. A pure function of the string (NULL: no faults): STATUS_USAGE if it is not of the form
-// "kind:key=value,…;kind:…".
-enum status comm_faults_parse(struct comm_fault out[COMM_FAULTS], unsigned *n, const char *string);
-bool comm_fault_nan(const struct comm *comm, uint64_t cursor); // whether this rank is to poison this cursor's gradient
 
 #endif

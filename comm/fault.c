@@ -1,66 +1,142 @@
 // SPDX-License-Identifier: Apache-2.0
-// Faults that tests inject through FINETUNED_FAULT: "kind:key=value,…", several separated by ';'. The one kind is
-// `nan`, with the keys rank and cursor (both required) and count (1). Read strictly: a fault that is misspelt must not
-// look like a run that survived it.
-#include "comm/comm.h"
+// FINETUNED_FAULT, read: "kind:key=value,…", several separated by ';'. Strictly: a fault that is misspelt must not look
+// like a run that survived it.
+#include "comm/fault.h"
 
 #include "base/text.h"
 
 #include <limits.h>
+#include <stdio.h>
 #include <string.h>
 
 #define FAULT_MAX 255 // bytes of one fault
 
-enum { KEY_RANK = 1, KEY_CURSOR = 2, KEY_COUNT = 4 };
+enum fault_key {
+    KEY_RANK = 1,
+    KEY_CURSOR = 2,
+    KEY_COUNT = 4,
+    KEY_CALL = 8,
+    KEY_OF = 16,
+    KEY_AT = 32,
+    KEY_STEP = 64,
+    KEY_MS = 128,
+    KEY_BIT = 256,
+};
+
+static const struct {
+    const char *name;
+    enum fault_key key;
+} keys[] = {{"rank", KEY_RANK}, {"cursor", KEY_CURSOR}, {"count", KEY_COUNT}, {"call", KEY_CALL}, {"of", KEY_OF},
+            {"at", KEY_AT},     {"step", KEY_STEP},     {"ms", KEY_MS},       {"bit", KEY_BIT}};
+
+#define PLACE (KEY_CALL | KEY_OF | KEY_AT | KEY_STEP | KEY_COUNT) // where it strikes
+
+static const struct {
+    const char *name;
+    unsigned needed, allowed; // keys
+} kinds[] = {
+    [FAULT_NAN] = {"nan", KEY_RANK | KEY_CURSOR, KEY_COUNT},
+    [FAULT_DELAY] = {"delay", KEY_RANK | KEY_MS, PLACE},
+    [FAULT_CORRUPT] = {"corrupt", KEY_RANK | KEY_CALL, KEY_OF | KEY_COUNT | KEY_BIT},
+    [FAULT_FAIL] = {"fail", KEY_RANK | KEY_CALL, KEY_OF | KEY_COUNT},
+    [FAULT_KILL] = {"kill", KEY_RANK, PLACE},
+    [FAULT_STOP] = {"stop", KEY_RANK, PLACE},
+    [FAULT_HANG] = {"hang", KEY_RANK, PLACE},
+};
+
+static const char *const calls[] = {
+    [CALL_ANY] = "any",           [CALL_BARRIER] = "barrier",       [CALL_BROADCAST] = "broadcast",
+    [CALL_EXCHANGE] = "exchange", [CALL_ALL_GATHER] = "all_gather", [CALL_SEND] = "send",
+    [CALL_RECEIVE] = "receive"};
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
 
 static enum status fault_bad(const char *fault, const char *why) {
-    return status_set(STATUS_USAGE, "FINETUNED_FAULT: \"%s\": %s (wanted: nan:rank=R,cursor=C[,count=N])", fault, why);
+    return status_set(STATUS_USAGE,
+                      "FINETUNED_FAULT: \"%s\": %s (wanted: nan:rank=R,cursor=C[,count=N], or "
+                      "delay|corrupt|fail|kill|stop|hang:rank=R with call=N[,of=CALL] or at=OPERATION[,step=S])",
+                      fault, why);
+}
+
+static bool call_named(enum comm_call *out, const char *name) {
+    for (size_t i = 0; i < COUNT(calls); i++) {
+        if (strcmp(calls[i], name) == 0) {
+            *out = (enum comm_call)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool fault_set(struct comm_fault *out, enum fault_key key, const char *text) {
+    uint64_t value = 0;
+    if (key == KEY_OF)
+        return call_named(&out->of, text);
+    if (key == KEY_AT)
+        return out->staged = pulse_named(&out->at, text);
+    if (!text_to_u64(text, &value) || (key == KEY_RANK && value > INT_MAX) || (key == KEY_CALL && value == 0) ||
+        (key == KEY_MS && value > UINT32_MAX))
+        return false;
+    if (key == KEY_RANK)
+        out->rank = (int)value;
+    *(key == KEY_CURSOR  ? &out->cursor
+      : key == KEY_COUNT ? &out->count
+      : key == KEY_CALL  ? &out->call
+      : key == KEY_STEP  ? &out->step
+      : key == KEY_MS    ? &out->ms
+      : key == KEY_BIT   ? &out->bit
+                         : &value) = value;
+    return true;
 }
 
 // One key=value; *seen collects the keys.
 static enum status fault_key(struct comm_fault *out, unsigned *seen, const char *pair, const char *fault) {
     const char *equals = strchr(pair, '=');
-    size_t length = equals ? (size_t)(equals - pair) : 0;
-    uint64_t value;
-    if (!equals || !text_to_u64(equals + 1, &value))
-        return fault_bad(fault, "a key needs a number");
-    unsigned key = 0;
-    if (length == 4 && memcmp(pair, "rank", 4) == 0)
-        key = KEY_RANK;
-    else if (length == 6 && memcmp(pair, "cursor", 6) == 0)
-        key = KEY_CURSOR;
-    else if (length == 5 && memcmp(pair, "count", 5) == 0)
-        key = KEY_COUNT;
-    if (key == 0 || *seen & key)
-        return fault_bad(fault, key ? "a key is there twice" : "unknown key");
-    if (key == KEY_RANK && value > INT_MAX)
-        return fault_bad(fault, "rank is out of range");
-    *seen |= key;
-    if (key == KEY_RANK)
-        out->rank = (int)value;
-    else if (key == KEY_CURSOR)
-        out->cursor = value;
-    else
-        out->count = value;
+    size_t length = equals ? (size_t)(equals - pair) : 0, i = 0;
+    if (!equals)
+        return fault_bad(fault, "a key needs a value");
+    while (i < COUNT(keys) && (strlen(keys[i].name) != length || memcmp(keys[i].name, pair, length) != 0))
+        i++;
+    if (i == COUNT(keys) || *seen & keys[i].key)
+        return fault_bad(fault, i == COUNT(keys) ? "unknown key" : "a key is there twice");
+    *seen |= keys[i].key;
+    return fault_set(out, keys[i].key, equals + 1) ? STATUS_OK : fault_bad(fault, "a value that its key can't have");
+}
+
+static enum status fault_check(struct comm_fault *out, unsigned seen, const char *fault) {
+    unsigned needed = kinds[out->kind].needed, allowed = kinds[out->kind].allowed;
+    if ((seen & needed) != needed)
+        return fault_bad(fault, out->kind == FAULT_NAN     ? "rank and cursor are needed"
+                                : out->kind == FAULT_DELAY ? "rank and ms are needed"
+                                : needed & KEY_CALL        ? "rank and call are needed"
+                                                           : "rank is needed");
+    if (seen & ~(needed | allowed))
+        return fault_bad(fault, "a key that this kind has not");
+    if (out->kind != FAULT_NAN && !(seen & (KEY_CALL | KEY_AT)))
+        return fault_bad(fault, "call or at is needed");
+    if (seen & KEY_AT ? seen & KEY_OF : seen & KEY_STEP)
+        return fault_bad(fault, "of goes with call, step with at");
     return STATUS_OK;
 }
 
 static enum status fault_parse(struct comm_fault *out, const char *fault) {
-    char keys[FAULT_MAX + 1];
+    char pairs[FAULT_MAX + 1];
+    const char *colon = strchr(fault, ':');
+    size_t length = colon ? (size_t)(colon - fault) : 0, kind = 0;
     unsigned seen = 0;
-    *out = (struct comm_fault){.count = 1};
-    if (strncmp(fault, "nan:", 4) != 0)
+    while (kind < COUNT(kinds) && (strlen(kinds[kind].name) != length || memcmp(kinds[kind].name, fault, length) != 0))
+        kind++;
+    if (kind == COUNT(kinds))
         return fault_bad(fault, "unknown kind");
-    snprintf(keys, sizeof keys, "%s", fault + 4);
-    for (char *pair = keys, *next; pair; pair = next) {
+    *out = (struct comm_fault){.kind = (enum comm_fault_kind)kind, .count = 1, .call = 1, .step = UINT64_MAX};
+    snprintf(pairs, sizeof pairs, "%s", colon + 1);
+    for (char *pair = pairs, *next; pair; pair = next) {
         next = strchr(pair, ',');
         if (next)
             *next++ = 0;
         TRY(fault_key(out, &seen, pair, fault));
     }
-    if ((seen & (KEY_RANK | KEY_CURSOR)) != (KEY_RANK | KEY_CURSOR))
-        return fault_bad(fault, "rank and cursor are needed");
-    return STATUS_OK;
+    return fault_check(out, seen, fault);
 }
 
 enum status comm_faults_parse(struct comm_fault out[COMM_FAULTS], unsigned *n, const char *string) {
@@ -79,13 +155,4 @@ enum status comm_faults_parse(struct comm_fault out[COMM_FAULTS], unsigned *n, c
         at = end ? end + 1 : NULL;
     }
     return STATUS_OK;
-}
-
-bool comm_fault_nan(const struct comm *comm, uint64_t cursor) {
-    for (unsigned i = 0; i < comm->n_faults; i++) {
-        const struct comm_fault *fault = &comm->faults[i];
-        if (fault->rank == comm->rank && cursor >= fault->cursor && cursor - fault->cursor < fault->count)
-            return true;
-    }
-    return false;
 }

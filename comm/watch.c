@@ -72,8 +72,22 @@ static void tell(struct watch *w) {
         continue;
 }
 
+static void note_fill(struct watch_note *out, enum watch_kind kind, const struct pulse *pulse) {
+    *out = (struct watch_note){.magic = WATCH_MAGIC,
+                               .kind = (uint8_t)kind,
+                               .operation = (uint8_t)pulse->main.operation,
+                               .waits = pulse->waits,
+                               .wait = pulse->wait,
+                               .step = pulse->step,
+                               .waited = pulse->waited};
+}
+
 static void note_all(struct watch *w, enum watch_kind kind, int exit_code) {
-    struct watch_note note = {.magic = WATCH_MAGIC, .kind = (uint8_t)kind, .exit_code = exit_code};
+    struct pulse now;
+    struct watch_note note;
+    pulse_read(&now);
+    note_fill(&note, kind, &now);
+    note.exit_code = exit_code;
     for (int i = 0; i < w->n; i++)
         if (w->peers[i].state == PEER_THERE)
             watch_send(&w->peers[i].line, &note);
@@ -83,7 +97,7 @@ static void note_all(struct watch *w, enum watch_kind kind, int exit_code) {
 static void __attribute__((noreturn)) watch_say(struct watch *w, const struct watch_loss *loss, const char *how) {
     w->loss = *loss;
     snprintf(w->line, sizeof w->line,
-             "rank %d (%s) %s, in %s after step %llu: all ranks end (exit %d); start the same job again to go on from "
+             "rank %d (%s) %s in %s after step %llu: all ranks end (exit %d); start the same job again to go on from "
              "the newest checkpoint",
              loss->rank, loss->host, how, pulse_name(loss->operation), (unsigned long long)loss->step, loss->exit_code);
     note_all(w, WATCH_END, loss->exit_code); // (rank 0, if it is stopped, finds it when it wakes up)
@@ -102,15 +116,6 @@ static struct watch_loss loss_of(const struct watch *w, const struct peer *peer,
 }
 
 // ---- this rank
-
-static void note_fill(struct watch_note *out, enum watch_kind kind, const struct pulse *pulse) {
-    *out = (struct watch_note){.magic = WATCH_MAGIC,
-                               .kind = (uint8_t)kind,
-                               .operation = (uint8_t)pulse->main.operation,
-                               .waits = pulse->waits,
-                               .step = pulse->step,
-                               .waited = pulse->waited};
-}
 
 // Ticks since a line's last beat; one that is not active does not age.
 static bool line_old(const struct watch *w, struct age *age, const struct pulse_line *now) {
@@ -151,7 +156,7 @@ static struct watch_loss loss_own(const struct watch *w, enum pulse_operation op
 
 static void __attribute__((noreturn)) say_stuck(struct watch *w, const struct watch_loss *loss) {
     char how[64];
-    snprintf(how, sizeof how, "has made no progress for %g s", w->timeout);
+    snprintf(how, sizeof how, "has made no progress for %g s,", w->timeout);
     watch_say(w, loss, how);
 }
 
@@ -245,12 +250,12 @@ static void peer_read(struct watch *w, struct peer *peer) {
 static void peer_look(struct watch *w, struct peer *peer) {
     if (peer->state == PEER_CLOSED && --peer->wait == 0) {
         struct watch_loss loss = loss_of(w, peer, "peer_lost");
-        watch_say(w, &loss, "is lost (its connection ended without a good-bye)");
+        watch_say(w, &loss, "is lost (its connection ended without a good-bye), it was last heard of");
     }
     if (peer->state == PEER_THERE && ++peer->wait > w->limit + ticks_turn(w)) {
         struct watch_loss loss = loss_of(w, peer, "timeout");
         char how[64];
-        snprintf(how, sizeof how, "has not answered for %g s", w->timeout);
+        snprintf(how, sizeof how, "has not answered for %g s, it was last heard of", w->timeout);
         watch_say(w, &loss, how);
     }
 }
@@ -288,6 +293,31 @@ static void slow_look(struct watch *w) {
                  w->hosts[r].name, most, w->timeout, pulse_name((enum pulse_operation)last->operation),
                  (unsigned long long)last->step);
     }
+}
+
+// ---- all wait for one another (rank 0)
+
+static bool still_waits(struct peer *peer, const struct watch_note *last) {
+    bool same = last->waits && last->wait == peer->wait_before;
+    peer->wait_before = last->wait;
+    return same;
+}
+
+// Every rank lives, and is in the same wait all the time: messages got lost, or ranks went different ways. A wait may
+// be for very large messages: PULSE_PATIENCE.
+static void deadlock_look(struct watch *w) {
+    bool all = true;
+    for (int r = 0; r < w->n; r++) {
+        struct peer *peer = &w->peers[r];
+        all = still_waits(peer, r == 0 ? &w->own : &peer->last) && all && (r == 0 || peer->state == PEER_THERE);
+    }
+    w->deadlock = all ? w->deadlock + 1 : 0;
+    if (w->deadlock <= w->limit * PULSE_PATIENCE)
+        return;
+    struct watch_loss loss = loss_own(w, (enum pulse_operation)w->own.operation, w->own.step);
+    char how[96];
+    snprintf(how, sizeof how, "and all others have waited for one another for %g s,", w->timeout * PULSE_PATIENCE);
+    watch_say(w, &loss, how);
 }
 
 // ---- who comes (rank 0)
@@ -345,8 +375,11 @@ static void watch_tick(struct watch *w) {
     own_look(w);
     for (int i = 0; i < w->n && !w->ending; i++)
         peer_look(w, &w->peers[i]);
-    if (w->rank == 0)
-        slow_look(w);
+    if (w->rank != 0)
+        return;
+    slow_look(w);
+    if (!w->ending)
+        deadlock_look(w);
 }
 
 static void watch_poll(struct watch *w, double left) {

@@ -51,7 +51,7 @@ struct watch_note {
     uint8_t waits;     // for other ranks, now
     uint8_t unused;
     int32_t exit_code;
-    uint32_t unused_too;
+    uint32_t wait; // number of the wait for other ranks
     uint64_t step;
     double waited; // s, all in all
 };

@@ -23,6 +23,7 @@ struct peer {
     unsigned wait;                // ticks: of silence (there), until it is said (closed)
     double waited, waited_before; // s: in the last span, up to it
     unsigned slow;                // spans in which it was
+    uint32_t wait_before;         // number of the wait it was in
 };
 
 struct stranger {
@@ -57,7 +58,8 @@ struct watch {
     enum pulse_operation stuck_in;
     unsigned ending; // ticks left, after an abort
     int exit_code;
-    unsigned span; // ticks, for who is slow
+    unsigned span;     // ticks, for who is slow
+    unsigned deadlock; // ticks in which all waited for one another
 
     int listener;
     struct watch_invitation invitation;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What happens between two steps, in this order: progress or skip, evaluate, save, stop. All ranks take the same way.
+#include "base/hash.h"
 #include "train/progress.h"
 #include "train/stop.h"
 #include "train/trainer.h"
@@ -68,6 +69,26 @@ static bool save_due(const struct trainer *t, const struct step_result *r) {
     return t->state.step > 0 && (at_epoch_end(t) || trainer_ended(t) || each(t->job->checkpoints.every, t, r));
 }
 
+enum status boundary_differs(const struct trainer *t, int other, const char *what) {
+    return status_set(STATUS_AGAIN,
+                      "after step %llu rank %d has another %s than rank 0: a message was corrupted on its way, or its "
+                      "processor or memory is at fault; start the same job again to go on from the newest checkpoint",
+                      (unsigned long long)t->state.step, other, what);
+}
+
+uint64_t boundary_hash(double a, double b) {
+    double values[2] = {isfinite(a) ? a : 0, isfinite(b) ? b : 0};
+    return hash64(values, sizeof values) + (isfinite(a) ? 1 : 0) + (isfinite(b) ? 2 : 0);
+}
+
+// What the best model and an early stop are decided by.
+static enum status boundary_same(struct trainer *t, double score, double loss) {
+    uint32_t none = 0;
+    int other;
+    TRY(comm_flags_check(t->comm, &none, boundary_hash(score, loss), &other));
+    return other < 0 ? STATUS_OK : boundary_differs(t, other, "score of an evaluation");
+}
+
 enum status boundary_evaluate(struct trainer *t, bool *better) {
     struct evaluation val;
     TRY(evaluate_split(t, SPLIT_VAL, &val));
@@ -75,13 +96,16 @@ enum status boundary_evaluate(struct trainer *t, bool *better) {
     if (!isfinite(val.loss))
         log_warn("eval val: step %llu: the loss is not finite, so this model can't be the best",
                  (unsigned long long)t->state.step);
+    enum status status;
+    TRY_GOTO(boundary_same(t, score, val.loss), done);
     *better = score == score && (t->state.best_step == 0 || score > t->state.best_metric);
     t->state.evaluations_without_gain = *better ? 0 : t->state.evaluations_without_gain + 1;
     if (*better) {
         t->state.best_step = t->state.step;
         t->state.best_metric = score;
     }
-    enum status status = evaluate_event(t, SPLIT_VAL, &val);
+    status = evaluate_event(t, SPLIT_VAL, &val);
+done:
     evaluation_release(&val);
     return status;
 }
@@ -114,6 +138,8 @@ enum status boundary_before(struct trainer *t) {
 
 enum status trainer_boundary(struct trainer *t, const struct step_result *r) {
     bool better = false;
+    if (r->differs >= 0)
+        return boundary_differs(t, r->differs, "loss or gradient norm");
     t->state.epoch = r->epoch;
     t->weights_step = t->state.step;
     t->weights_epoch = t->state.epoch;

@@ -31,7 +31,8 @@ static bool step_time_over(const struct trainer *t) {
     return limit > 0 && t->comm->rank == 0 && t->spent + trainer_clock() - t->begun >= limit;
 }
 
-// Loss and stops: what all ranks must know before the update. The norm is of the same bits on every rank already.
+// Loss and stops: what all ranks must know before the update. Loss and norm are of the same bits on every rank already,
+// unless a message was corrupted on its way, or a rank computes otherwise.
 static enum status step_agree(struct trainer *t, struct step_result *out, double weight) {
     // This rank's leaves of the loss tree, then the ranks'.
     for (uint32_t width = 1; width < t->parts_own; width *= 2)
@@ -41,7 +42,7 @@ static enum status step_agree(struct trainer *t, struct step_result *out, double
     TRY(comm_tree_sum_double(t->comm, t->part_losses, 1, &scratch));
     out->loss = t->part_losses[0] / weight;
     uint32_t flags = stop_flags(step_time_over(t));
-    TRY(comm_flags(t->comm, &flags));
+    TRY(comm_flags_check(t->comm, &flags, boundary_hash(out->loss, out->norm), &out->differs));
     t->stop_signal = stop_flags_signal(flags);
     t->stop_time = stop_flags_time(flags);
     return STATUS_OK;
@@ -49,6 +50,8 @@ static enum status step_agree(struct trainer *t, struct step_result *out, double
 
 // The update becomes pending, or the batch is skipped.
 static void step_update(struct trainer *t, struct step_result *out, const float *gradient) {
+    if (out->differs >= 0) // the run ends at the boundary
+        return;
     out->skipped = !isfinite(out->loss) || !optimizer_takes(t->optimizer, out->norm);
     t->state.cursor++;
     if (out->skipped) {

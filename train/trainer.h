@@ -143,6 +143,7 @@ struct step_result {
     uint64_t tokens;
     double loss, norm, lr, flops;
     bool skipped;
+    int differs;             // the rank whose loss or norm is not rank 0's; -1: none
     const uint32_t *samples; // (examples)
 };
 enum status train_step(struct trainer *trainer, struct step_result *out);
@@ -152,6 +153,11 @@ enum status train_step(struct trainer *trainer, struct step_result *out);
 enum status trainer_boundary(struct trainer *trainer, const struct step_result *result);
 // STATUS_AGAIN if a rank has got a signal: before the first step there is nothing to save. Collective.
 enum status boundary_before(struct trainer *trainer);
+// The ranks have not computed the same: rank `other` has another `what` than rank 0. The run ends, the same on every
+// rank.
+enum status boundary_differs(const struct trainer *trainer, int other, const char *what);
+// For comm_flags_check. All values that are not finite are one: which NaN comes out of two may differ.
+uint64_t boundary_hash(double a, double b);
 enum status boundary_evaluate(struct trainer *trainer, bool *better);
 
 // evaluation.c: a split with the weights as they are now (brought up to date). Every rank gets the same answer.
