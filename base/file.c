@@ -151,6 +151,15 @@ bool file_named(const char *path) {
     return lstat(path, &info) == 0;
 }
 
+enum status file_pointer_check(const char *bytes, size_t size, const char *name) {
+    static const char word[] = "version ";
+    if (size < sizeof word - 1 || memcmp(bytes, word, sizeof word - 1) != 0)
+        return STATUS_OK;
+    return status_set(
+        STATUS_DATA, "%s: a Git LFS pointer, not the file itself: download it (git lfs pull, or from the model's page)",
+        name);
+}
+
 bool file_is_folder(const char *path) {
     struct stat info;
     return stat(path, &info) == 0 && S_ISDIR(info.st_mode);

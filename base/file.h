@@ -21,6 +21,9 @@ struct file_map {
 // Maps a regular file read-only. Missing: STATUS_DATA.
 enum status file_map_open(struct file_map *out, const char *path);
 void file_map_close(struct file_map *map);
+// STATUS_DATA if the bytes begin as a Git LFS pointer, what a clone without LFS leaves in a large file's place: its first
+// word. `name` is for the message.
+enum status file_pointer_check(const char *bytes, size_t size, const char *name);
 // Its pages need not stay in memory: they are read again where they are used again.
 void file_map_rest(const struct file_map *map);
 

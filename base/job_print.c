@@ -62,7 +62,8 @@ static void option_explain(struct text *out, const struct option *option) {
         text_printf(out, " (not in this version yet: %s)", later);
 }
 
-// In a file to edit, a path that follows from `job` or `out` is left to follow: "<out>/shards".
+// A path that follows from `job` or `out` is left to follow: "<out>/shards". So a job read back with another `out`
+// keeps nothing in the folder of the first.
 static bool yaml_follows(const struct option *option, const struct job *job) {
     const char *end = option->fallback ? strchr(option->fallback, '>') : NULL;
     if (!end)
@@ -99,7 +100,7 @@ static void yaml_option(struct text *out, const struct option *option, const str
     struct text line = {0};
     text_printf(&line, "%*s", 2 * key_depth(option->key, strlen(option->key)), "");
     text_printf(&line, "%s%s: ", unset ? "# " : "", name ? name + 1 : option->key);
-    if (comments && yaml_follows(option, job))
+    if (yaml_follows(option, job))
         text_puts(&line, option->fallback);
     else
         option_print(&line, option, job);

@@ -171,7 +171,7 @@ static enum status questions_print(const struct questions *q, const struct model
     struct squad_totals totals;
     double loss;
     if (q->labelled < q->source.n)
-        log_warn("eval: %s: %zu of %zu questions have no answer and are not scored", q->name, q->source.n - q->labelled,
+        log_warn("eval: %s: %zu of %zu questions are unlabelled and are not scored", q->name, q->source.n - q->labelled,
                  q->source.n);
     TRY(evaluate_squad(&totals, &loss, q->answers, &q->source, version));
     if (q->f->json)

@@ -153,6 +153,8 @@ static enum status sweep_check_job(const struct sweep *s) {
         return status_set(STATUS_USAGE,
                           "sweep: of which task? Give sweep.tasks, a list, or data.task (in the job file, or "
                           "as --sweep.tasks a,b)");
+    if (job->sweep.tasks.n && job->data.task)
+        log_info("sweep: the tasks are sweep.tasks; data.task, %s, is not asked", job->data.task);
     if (job->sweep.tasks.n && job->data.format != JOB_TWEET_EVAL)
         return status_set(
             STATUS_USAGE,

@@ -34,6 +34,11 @@ static void seeds_add(struct text *out, const struct sweep *s, size_t task, size
             text_printf(out, " %s", s->seeds.at[seed]);
 }
 
+// Whether TweetEval's total is asked for: several of its tasks were.
+static bool total_asked(const struct sweep *s) {
+    return s->job->data.format == JOB_TWEET_EVAL && s->tasks.n > 1;
+}
+
 static void total_line(struct text *out, const struct sweep *s) {
     struct text missing = {0};
     double total;
@@ -103,7 +108,7 @@ static void text_task(struct text *out, const struct sweep *s, size_t task) {
 void sweep_print_text(struct text *out, const struct sweep *s) {
     for (size_t task = 0; task < s->tasks.n; task++)
         text_task(out, s, task);
-    if (s->job->data.format == JOB_TWEET_EVAL)
+    if (total_asked(s))
         total_line(out, s);
     text_printf(out, "table   %s/sweep.md\nnumbers %s/sweep.json\nruns    %s/<task>/lr-<rate>-seed-<seed>\n",
                 s->job->out, s->job->out, s->job->out);
@@ -191,7 +196,7 @@ void sweep_print_markdown(struct text *out, const struct sweep *s) {
                 sweep_count(s, SWEEP_DONE), sweep_count(s, SWEEP_DIVERGED), sweep_count(s, SWEEP_WAITS));
     for (size_t task = 0; task < s->tasks.n; task++)
         markdown_task(out, s, task);
-    if (s->job->data.format == JOB_TWEET_EVAL) {
+    if (total_asked(s)) {
         text_puts(out, "\n## TweetEval\n\n");
         total_line(out, s);
     }

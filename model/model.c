@@ -17,10 +17,12 @@ bool model_is(const char *path) {
     return is;
 }
 
-// A name of a model on Hugging Face's hub, as owner/name; not a path to something.
+// A name of a model on Hugging Face's hub, as owner/name, or bert-base-uncased; not a path to something.
 static bool hint_is_hub(const char *path) {
     static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
     size_t owner = strspn(path, allowed);
+    if (path[0] != '.' && path[owner] == '\0' && strchr(path, '-') && !file_named(path))
+        return true;
     bool form = owner && path[owner] == '/' && path[0] != '.' && path[owner + 1] && path[owner + 1] != '.' &&
                 path[owner + 1 + strspn(path + owner + 1, allowed)] == '\0';
     char *folder = form ? strndup(path, owner) : NULL;

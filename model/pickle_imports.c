@@ -40,10 +40,12 @@ enum status import_find(struct pickle_value *out, const struct machine *m, struc
             out->import = (enum pickle_import)i;
             return STATUS_OK;
         }
-    return status_set(STATUS_DATA,
-                      "%s: pickle imports %s.%s: only collections.OrderedDict, torch._utils._rebuild_tensor_v2 and "
-                      "torch's Float, Half, BFloat16 and LongStorage are allowed (nothing was run)",
-                      m->name, printable(one, module), printable(two, name));
+    return status_set(
+        STATUS_DATA,
+        "%s: pickle imports %s.%s: only collections.OrderedDict, torch._utils._rebuild_tensor_v2 and "
+        "torch's Float, Half, BFloat16 and LongStorage are allowed (nothing was run): load it with torch and save "
+        "the model again by its save_pretrained",
+        m->name, printable(one, module), printable(two, name));
 }
 
 static bool is_count(const struct pickle_value *value) {

@@ -297,17 +297,41 @@ done:
 static void inputs_labels_tell(const struct labels *labels) {
     struct text names = {0};
     for (uint32_t i = 0; i < labels->n && i < 20; i++)
-        text_printf(&names, " %.40s", labels->names[i]);
+        text_printf(&names, strpbrk(labels->names[i], " \t") ? " \"%.40s\"" : " %.40s", labels->names[i]);
     log_info("data: %u labels:%s%s", labels->n, names.failed ? "" : text_string(&names), labels->n > 20 ? " …" : "");
     text_release(&names);
+}
+
+// Equal but for case and for blanks around them.
+static bool label_alike(const char *a, const char *b) {
+    a += strspn(a, " \t");
+    b += strspn(b, " \t");
+    size_t n = strlen(a), m = strlen(b);
+    while (n && strchr(" \t", a[n - 1]))
+        n--;
+    while (m && strchr(" \t", b[m - 1]))
+        m--;
+    return n == m && strncasecmp(a, b, n) == 0;
+}
+
+#define LABELS_ALIKE_MAX 200 // more are not compared with each other
+
+static void inputs_labels_alike(const struct labels *labels) {
+    for (uint32_t i = 0; i < labels->n && labels->n <= LABELS_ALIKE_MAX; i++)
+        for (uint32_t k = 0; k < i; k++)
+            if (label_alike(labels->names[k], labels->names[i]))
+                log_warn("data: the labels \"%.40s\" and \"%.40s\" differ in blanks or case only, and are two classes",
+                         labels->names[k], labels->names[i]);
 }
 
 // What train's labels and texts are like.
 static enum status inputs_warn(struct inputs *inputs, bool spans) {
     const struct source *train = &inputs->sources[SPLIT_TRAIN], *test = &inputs->sources[SPLIT_TEST];
     TRY(inputs_overlap(&inputs->shared_texts, train, test));
-    if (!spans)
+    if (!spans) {
+        inputs_labels_alike(&inputs->labels);
         inputs_uneven(&inputs->labels, train);
+    }
     if (inputs->shared_texts)
         log_warn("data: %u of %zu test %s in train too", inputs->shared_texts, test->n,
                  spans ? "questions stand with their contexts" : "texts stand");

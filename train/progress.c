@@ -11,10 +11,10 @@ static uint64_t steps_left(const struct trainer *t) {
 static void progress_line(const struct trainer *t, const struct step_result *r, double seconds) {
     double rate = (double)t->meter.tweets / seconds;
     double left = (double)steps_left(t) * t->plan.batch / rate;
-    log_progress(
-        "step %llu/%llu, epoch %llu: loss %.4f, lr %.3g, norm %.3f, %.1f tweets/s, %.0f tokens/s, %d:%02d left",
-        (unsigned long long)r->step, (unsigned long long)t->state.steps_total, (unsigned long long)r->epoch, r->loss,
-        r->lr, r->norm, rate, (double)t->meter.tokens / seconds, (int)left / 60, (int)left % 60);
+    log_progress("step %llu/%llu, epoch %llu: loss %.4f, lr %.3g, norm %.3f, %.1f %s/s, %.0f tokens/s, %d:%02d left",
+                 (unsigned long long)r->step, (unsigned long long)t->state.steps_total, (unsigned long long)r->epoch,
+                 r->loss, r->lr, r->norm, rate, t->inputs.config.head == HEAD_QUESTION_ANSWERING ? "windows" : "tweets",
+                 (double)t->meter.tokens / seconds, (int)left / 60, (int)left % 60);
 }
 
 static void progress_samples(struct trainer *t, const struct step_result *r) {

@@ -91,15 +91,23 @@ static size_t resume_differences(struct text *out, const char *config, const str
     return n;
 }
 
-static enum status resume_differs(const char *config, const struct trainer_state *saved, const char *path) {
+// What would lead away from that checkpoint.
+static const char *resume_away(const struct job *job, const char *path) {
+    size_t out = strlen(job->out);
+    return strncmp(path, job->out, out) == 0 && path[out] == '/' ? "out" : "checkpoints.dir";
+}
+
+static enum status resume_differs(const struct job *job, const char *config, const struct trainer_state *saved,
+                                  const char *path) {
     struct text differences = {0};
     enum status status = STATUS_OK;
     if (resume_differences(&differences, config, saved))
         status = status_set(STATUS_DATA,
-                            "%s is of another run: %s. Give the old value%s again, choose another out, or set "
+                            "%s is of another run: %s. Give the old value%s again, choose another %s, or set "
                             "checkpoints.resume: never to start afresh there",
                             path, differences.failed ? "" : text_string(&differences),
-                            strchr(text_string(&differences) ? text_string(&differences) : "", ';') ? "s" : "");
+                            strchr(text_string(&differences) ? text_string(&differences) : "", ';') ? "s" : "",
+                            resume_away(job, path));
     text_release(&differences);
     return status;
 }
@@ -112,7 +120,7 @@ static enum status resume_early(const struct trainer *t, const char *path) {
     enum status status;
     TRY_GOTO(resume_config(&config, t), done);
     TRY_GOTO(checkpoint_state(&saved, path), done);
-    status = resume_differs(config, &saved, path);
+    status = resume_differs(t->job, config, &saved, path);
 done:
     trainer_state_release(&saved);
     free(config);
@@ -169,7 +177,7 @@ static enum status resume_read(struct trainer *t) {
     struct trainer_state saved = {0};
     enum status status;
     TRY_GOTO(checkpoint_load(&t->arenas, &saved, &t->table, t->from), done);
-    TRY_GOTO(resume_differs(t->state.config, &saved, t->from), done);
+    TRY_GOTO(resume_differs(t->job, t->state.config, &saved, t->from), done);
     resume_adopt(t, &saved);
 done:
     trainer_state_release(&saved);

@@ -197,6 +197,15 @@ class Notices(DataCase):
         said = [line for line in result.err.splitlines() if "uneven" in line]
         self.assertEqual(len(said), 1, result)
 
+    def test_labels_that_look_alike(self):
+        header = "text,label\n"
+        rows = [f"{text},{label}\n" for i, (text, _) in enumerate(s.rows_make(8)) for label in [["joy", " Joy", "anger"][i % 3]]]
+        for split in ("train", "val"):
+            self.write(f"csv/{split}.csv", header + "".join(rows))
+        result = self.train("--model.base", "random:tiny", "--data.format", "csv", "--data.dir", self.path("csv"), "--out", self.path("o"), "--train.max_steps", 1)
+        self.assertIn('3 labels: " Joy" anger joy', result.err)
+        self.assertIn('" Joy" and "joy" differ in blanks or case only', result.err)
+
 
 class Stance(DataCase):
     TARGETS = ["abortion", "atheism", "climate", "feminist", "hillary"]

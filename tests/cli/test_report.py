@@ -44,6 +44,17 @@ class Report(s.Case):
         self.assertExit(result, 0)
         return result.lines()[0]
 
+    def test_a_job_read_back_with_another_out(self):
+        """job.yaml of a run, started with another out: a run of its own, and the first is left as it was."""
+        before = sorted((name, os.stat(os.path.join(self.out, "checkpoints", name)).st_mtime_ns) for name in os.listdir(os.path.join(self.out, "checkpoints")))
+        other = os.path.join(self.root, "other")
+        self.train(os.path.join(self.out, "job.yaml"), "--train.max_steps", 2, "--train.lr", "3e-6", "--out", other)
+        after = sorted((name, os.stat(os.path.join(self.out, "checkpoints", name)).st_mtime_ns) for name in os.listdir(os.path.join(self.out, "checkpoints")))
+        self.assertEqual(after, before)
+        self.assertEqual(s.events(other, "start")[0]["steps_total"], 2)
+        self.assertTrue(os.path.isdir(s.checkpoint(other, 2)))
+        self.assertTrue(os.path.isdir(os.path.join(other, "shards")))
+
     def test_best_and_last(self):
         best, last = self.report["best_step"], self.report["last"]["step"]
         self.assertEqual(last, 12)
