@@ -445,7 +445,7 @@ class Broken(BaseCase):
         self.write("b/pytorch_model.bin", pickle.dumps(0x1950A86A20F9469CFC6C, 2) + pickle.dumps(1001, 2))
         self.refuse(folder, "before torch 1.6", "save it again")
         self.write("b/pytorch_model.bin", b"version https://git-lfs.github.com/spec/v1\n")
-        self.refuse(folder, "not a file of torch.save")
+        self.refuse(folder, "Git LFS pointer")
         os.remove(self.path("b/pytorch_model.bin"))
         self.refuse(folder, "none of model.safetensors, pytorch_model.bin")
 
