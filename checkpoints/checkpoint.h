@@ -44,17 +44,43 @@ struct checkpoint_arenas {
 struct checkpoint_dir {
     char *path; // checkpoints.dir
     uint32_t keep;
+    uint64_t buffer;   // bytes: what a rank may copy aside of a checkpoint that is being written
+    struct pool *pool; // copies it; NULL: the calling thread does
 };
 
 struct checkpoint_saved {
+    uint64_t step;
     char *path; // <dir>/step-00000200, malloc'ed
     uint64_t bytes;
+    // Seconds, of the slowest rank: what its main thread spent on this checkpoint, waits included; what the writing
+    // took.
     double held_s, write_s;
 };
 
-// Collective. Writes and commits the checkpoint of `state->step`, updates `latest` and, if state->best_step ==
-// state->step, `best`, then deletes old ones beyond `keep` (best is kept). All ranks return the same status; on failure
-// earlier checkpoints are intact and the temporary folder is removed.
+// A checkpoint on its way: each rank's writer thread writes its pieces straight from the arenas while training goes on.
+struct checkpoint;
+
+// Collective, at a step boundary, all weights up to date. Lays out the file of state->step and starts the writers. All
+// ranks return the same status; on failure earlier checkpoints are intact and the temporary folder is removed.
+// Borrowed to the end: comm, dir, table, what the arenas and `state` point to.
+enum status checkpoint_begin(struct checkpoint **out, struct comm *comm, const struct checkpoint_dir *dir,
+                             const struct param_table *table, const struct checkpoint_arenas *arenas,
+                             const struct trainer_state *state);
+// Before a bucket's weights or moments are changed: copies aside what of it is not yet read, or waits for it. So the
+// file holds the state at the beginning, however slow the disk is. By the pool's thread.
+void checkpoint_release(struct checkpoint *checkpoint, unsigned bucket);
+// How far this rank is, without waiting.
+enum checkpoint_progress { CHECKPOINT_BUSY, CHECKPOINT_WRITTEN, CHECKPOINT_FAILED };
+enum checkpoint_progress checkpoint_progress(const struct checkpoint *checkpoint);
+// Collective: waits for this rank's writer, then gathers the hashes and commits: updates `latest` and, if
+// state->best_step == state->step, `best`, then deletes old ones beyond `keep` (best is kept). `failed`: some rank's
+// writer is known to have failed; the others' are not waited for. Statuses as checkpoint_begin. Ends the checkpoint.
+enum status checkpoint_commit(struct checkpoint_saved *out, struct checkpoint *checkpoint, bool failed);
+// Not collective: ends this rank's writer; rank 0 removes the temporary folder. Keeps the thread's message. NULL is
+// fine.
+void checkpoint_rollback(struct checkpoint *checkpoint);
+
+// Begin and commit at once.
 enum status checkpoint_save(struct checkpoint_saved *out, struct comm *comm, const struct checkpoint_dir *dir,
                             const struct param_table *table, const struct checkpoint_arenas *arenas,
                             const struct trainer_state *state);

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoints/pieces.h"
 
-#include "base/file.h"
-#include "base/hash.h"
 #include "checkpoints/layout.h"
 
 #include <inttypes.h>
@@ -74,9 +72,20 @@ void pieces_release(struct pieces *pieces) {
     *pieces = (struct pieces){0};
 }
 
-// ---- writing
+// ---- a piece's values
 
-static bool piece_is_finite(const float *values, uint64_t n) {
+static const float *piece_arena(const struct checkpoint_arenas *arenas, size_t group) {
+    const float *of[LAYOUT_GROUPS] = {arenas->weights, arenas->exp_avg, arenas->exp_avg_sq};
+    return of[group];
+}
+
+void piece_read(float *out, const struct piece *piece, const struct param_table *table,
+                const struct checkpoint_arenas *arenas) {
+    const struct param *param = &table->at[piece->dataset % table->n];
+    param_read_rows(out, piece_arena(arenas, piece->dataset / table->n), param, piece->row, piece->rows);
+}
+
+static bool values_are_finite(const float *values, uint64_t n) {
     uint32_t bad = 0;
     for (uint64_t i = 0; i < n; i++) {
         uint32_t bits;
@@ -86,39 +95,13 @@ static bool piece_is_finite(const float *values, uint64_t n) {
     return !bad;
 }
 
-static const float *piece_arena(const struct checkpoint_arenas *arenas, size_t group) {
-    const float *of[LAYOUT_GROUPS] = {arenas->weights, arenas->exp_avg, arenas->exp_avg_sq};
-    return of[group];
-}
-
-static enum status piece_write(struct piece *piece, float *buffer, const struct param_table *table,
-                               const struct checkpoint_arenas *arenas, int fd, const char *path) {
-    const struct param *param = &table->at[piece->dataset % table->n];
-    size_t group = piece->dataset / table->n;
-    param_read_rows(buffer, piece_arena(arenas, group), param, piece->row, piece->rows);
-    if (!piece_is_finite(buffer, piece->size / sizeof(float)))
-        return status_set(STATUS_DATA,
-                          "checkpoint: %s/%s holds a value that is not finite (rows %" PRIu64 " to %" PRIu64
-                          "): not saved",
-                          layout_groups[group], param->name, piece->row, piece->row + piece->rows - 1);
-    piece->hash = hash64(buffer, piece->size);
-    return file_pwrite_all(fd, buffer, piece->size, piece->offset, path);
-}
-
-enum status pieces_write(struct pieces *pieces, const struct param_table *table, const struct checkpoint_arenas *arenas,
-                         int rank, int fd, const char *path) {
-    uint64_t largest = 0;
-    for (size_t i = 0; i < pieces->n; i++)
-        if (pieces->at[i].rank == rank && pieces->at[i].size > largest)
-            largest = pieces->at[i].size;
-    float *buffer = malloc(largest ? largest : 1);
-    enum status status =
-        buffer ? STATUS_OK : status_set(STATUS_SYSTEM, "checkpoint: no memory for %" PRIu64 " bytes", largest);
-    for (size_t i = 0; i < pieces->n && status == STATUS_OK; i++)
-        if (pieces->at[i].rank == rank)
-            status = piece_write(&pieces->at[i], buffer, table, arenas, fd, path);
-    free(buffer);
-    return status;
+enum status piece_finite(const float *values, const struct piece *piece, const struct param_table *table) {
+    if (values_are_finite(values, piece->size / sizeof(float)))
+        return STATUS_OK;
+    return status_set(STATUS_DATA,
+                      "checkpoint: %s/%s holds a value that is not finite (rows %" PRIu64 " to %" PRIu64 "): not saved",
+                      layout_groups[piece->dataset / table->n], table->at[piece->dataset % table->n].name, piece->row,
+                      piece->row + piece->rows - 1);
 }
 
 // ---- hashes: each rank sends as many as the busiest one has, in piece order

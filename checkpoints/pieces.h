@@ -29,9 +29,11 @@ uint64_t piece_bytes(const struct param *param);
 enum status pieces_plan(struct pieces *out, const struct param_table *table, const uint64_t *offsets, int world);
 void pieces_release(struct pieces *pieces);
 
-// Writes this rank's pieces, hashing each as it is written. Never writes a value that is not finite (STATUS_DATA).
-enum status pieces_write(struct pieces *pieces, const struct param_table *table, const struct checkpoint_arenas *arenas,
-                         int rank, int fd, const char *path);
+// The piece as the file holds it: piece->size bytes into `out`.
+void piece_read(float *out, const struct piece *piece, const struct param_table *table,
+                const struct checkpoint_arenas *arenas);
+// STATUS_DATA if one of its values, as piece_read gives them, is not finite.
+enum status piece_finite(const float *values, const struct piece *piece, const struct param_table *table);
 
 // Collective: every rank learns every hash.
 enum status pieces_gather(struct pieces *pieces, struct comm *comm);

@@ -200,11 +200,15 @@ static void update_task(void *context, size_t task, unsigned thread) {
                           &rates);
 }
 
+bool bucket_due(const struct optimizer *optimizer, unsigned l) {
+    assert(l < optimizer->table->n_buckets);
+    return optimizer->pending->due[l];
+}
+
 void bucket_current(struct optimizer *optimizer, unsigned l) {
     struct optimizer_pending *pending = optimizer->pending;
     struct optimizer_state *state = optimizer->state;
-    assert(l < optimizer->table->n_buckets);
-    if (!pending->due[l])
+    if (!bucket_due(optimizer, l))
         return;
     double lr = pending->lr * state->shares[l];
     struct update_work work = {.optimizer = optimizer,

@@ -49,6 +49,8 @@ bool optimizer_takes(const struct optimizer *optimizer, double norm);
 // rate, without shares.
 double optimizer_step(struct optimizer *optimizer, const float *gradient, double norm);
 
+// Whether bucket l has an update to come: bucket_current(l) would change it.
+bool bucket_due(const struct optimizer *optimizer, unsigned l);
 // Brings bucket l up to date; nothing to do if it is.
 void bucket_current(struct optimizer *optimizer, unsigned l);
 void params_current(struct optimizer *optimizer);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What happens between two steps, in this order: progress or skip, evaluate, save, stop. All ranks take the same way.
+// What happens between two steps, in this order: progress or skip, commit what is written, evaluate, save, stop. All
+// ranks take the same way.
 #include "base/hash.h"
 #include "train/progress.h"
 #include "train/stop.h"
@@ -26,6 +27,10 @@ void trainer_fail(struct trainer *t, enum status status) {
         log_warn("events: the stop event could not be written");
 }
 
+static bool skips_end(const struct trainer *t) {
+    return t->state.skips_in_a_row >= SKIPS_MAX;
+}
+
 static enum status boundary_skip(struct trainer *t, const struct step_result *r) {
     char reason[96];
     snprintf(reason, sizeof reason, "not finite: loss %g, gradient norm %g", r->loss, r->norm);
@@ -36,7 +41,7 @@ static enum status boundary_skip(struct trainer *t, const struct step_result *r)
     event_integer(&t->events, "cursor", (int64_t)r->cursor);
     event_string(&t->events, "reason", reason);
     TRY(event_end(&t->events));
-    if (t->state.skips_in_a_row < SKIPS_MAX)
+    if (!skips_end(t))
         return STATUS_OK;
     t->diverged = true;
     TRY(stop_event(t, "nonfinite", 65));
@@ -65,8 +70,14 @@ static bool evaluation_due(const struct trainer *t, const struct step_result *r)
     return each(every, t, r) || (trainer_ended(t) && t->state.step % (uint64_t)every != 0);
 }
 
-static bool save_due(const struct trainer *t, const struct step_result *r) {
-    return t->state.step > 0 && (at_epoch_end(t) || trainer_ended(t) || each(t->job->checkpoints.every, t, r));
+// Besides those of checkpoints.every.
+static bool save_due(const struct trainer *t, bool better) {
+    return better || (t->state.step > 0 && (at_epoch_end(t) || trainer_ended(t)));
+}
+
+static enum status boundary_save(struct trainer *t, const struct step_result *r, bool better) {
+    bool periodic = t->state.step > 0 && each(t->job->checkpoints.every, t, r);
+    return save_due(t, better) ? save_now(t) : save_periodic(t, periodic);
 }
 
 enum status boundary_differs(const struct trainer *t, int other, const char *what) {
@@ -117,6 +128,7 @@ static enum status boundary_stop(struct trainer *t) {
     else
         snprintf(why, sizeof why, "train.max_time (%g s)", t->job->train.max_time);
     TRY(save_now(t));
+    TRY(save_wait(t));
     TRY(stop_event(t, t->stop_signal ? "signal" : "time", 75));
     bool onwards = strcmp(t->job->checkpoints.resume, "auto") == 0; // else the same job would not go on from here
     return status_set(STATUS_AGAIN,
@@ -143,10 +155,12 @@ enum status trainer_boundary(struct trainer *t, const struct step_result *r) {
     t->state.epoch = r->epoch;
     t->weights_step = t->state.step;
     t->weights_epoch = t->state.epoch;
+    if (skips_end(t)) // the state before them is good
+        TRY(save_wait(t));
     TRY(comm_agree(t->comm, r->skipped ? boundary_skip(t, r) : progress_step(t, r)));
+    TRY(save_written(t));
     if (evaluation_due(t, r))
         TRY(boundary_evaluate(t, &better));
-    if (better || save_due(t, r))
-        TRY(save_now(t));
+    TRY(boundary_save(t, r, better));
     return t->stop_signal || t->stop_time ? boundary_stop(t) : STATUS_OK;
 }

@@ -134,7 +134,7 @@ static enum status time_forward(struct dry_time *out, struct trainer *t) {
     struct step_result counted;
     uint64_t tokens = 0, cursor = t->state.cursor;
     bool on = true;
-    params_current(t->optimizer);
+    save_current(t);
     TRY(comm_barrier(t->comm));
     double since = trainer_clock();
     for (uint32_t n = 0; on; n++) {

@@ -45,7 +45,7 @@ enum status evaluate_split(struct trainer *t, enum source_split split, struct ev
     double begun = trainer_clock();
     enum pulse_operation before = pulse_set(PULSE_EVALUATE);
     if (t->optimizer) // trainer_finish has closed it
-        params_current(t->optimizer);
+        save_current(t);
     *out = (struct evaluation){.there = true, .step = t->weights_step, .epoch = t->weights_epoch};
     enum status status = has_spans(t) ? split_spans(out, &e, &t->inputs, split) : split_labels(out, &e, shard);
     t->times.evaluate += trainer_clock() - begun;

@@ -19,7 +19,7 @@ static enum status finish_best(struct trainer *t) {
             "lower train.lr, set train.clip, or check the base model",
             t->job->out);
     }
-    params_current(t->optimizer);
+    save_current(t);
     if (t->state.best_step == t->state.step)
         return STATUS_OK;
     char *path = text_format("%s/step-%08llu", t->job->checkpoints.dir, (unsigned long long)t->state.best_step);

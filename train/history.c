@@ -112,6 +112,16 @@ static void history_ended(struct history *h, const json_t *event, const char *na
     }
 }
 
+// The best model's evaluation on test names an earlier step, and so may a checkpoint, which is told after its commit.
+static void history_step(struct history *h, const json_t *event, const char *name) {
+    const char *split = json_string_value(json_object_get(event, "split"));
+    uint64_t before = h->step;
+    if (!split || strcmp(split, "test") != 0)
+        take_count(&h->step, event, "step");
+    if (strcmp(name, "checkpoint") == 0 && h->step < before)
+        h->step = before;
+}
+
 static enum status history_event(struct history *h, const json_t *event, const char *name) {
     double time = number(event, "time");
     enum status status = STATUS_OK;
@@ -121,9 +131,7 @@ static enum status history_event(struct history *h, const json_t *event, const c
         history_resume(h, event);
     if (strcmp(name, "eval") == 0)
         status = history_evaluation(h, event);
-    const char *split = json_string_value(json_object_get(event, "split"));
-    if (!split || strcmp(split, "test") != 0) // the best model's evaluation on test names an earlier step
-        take_count(&h->step, event, "step");
+    history_step(h, event, name);
     if (strcmp(name, "step") == 0) {
         h->loss = number(event, "loss");
         h->tweets_per_s = number(event, "tweets_per_s");

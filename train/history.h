@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // events.jsonl read back: how far a run is, how it ended, and its evaluations. After a `resume` at step S what came
-// with a step above S is superseded; after a `start` with no `resume` before it, all that came before. Of several evaluations of one
-// split at one step, which are of the same weights, the last one counts.
+// with a step above S is superseded; after a `start` with no `resume` before it, all that came before. Of several
+// evaluations of one split at one step, which are of the same weights, the last one counts.
 #ifndef FINETUNED_TRAIN_HISTORY_H
 #define FINETUNED_TRAIN_HISTORY_H
 

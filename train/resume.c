@@ -254,7 +254,8 @@ static enum status resume_best(struct trainer *t) {
         return STATUS_OK;
     if (t->state.best_step == t->state.step) {
         t->saved_step = t->saved_cursor = UINT64_MAX;
-        return t->look ? STATUS_OK : save_now(t);
+        TRY(t->look ? STATUS_OK : save_now(t));
+        return save_wait(t);
     }
     log_warn("resume: the best is found anew from step %llu on", (unsigned long long)t->state.step);
     t->state.best_step = 0;

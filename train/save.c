@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "train/stop.h"
 #include "train/trainer.h"
+
+#define SAVE_SMALL ((uint64_t)32 << 20) // bytes
 
 // Nothing non-finite is ever saved.
 static enum status save_check(struct trainer *t) {
@@ -15,10 +18,49 @@ static enum status save_check(struct trainer *t) {
     return STATUS_OK;
 }
 
+// ---- its parts in a step
+
+// Flags beside those of stops.
+#define SAVE_BUSY (1u << 30)
+#define SAVE_FAILED (1u << 31)
+_Static_assert(((SAVE_BUSY | SAVE_FAILED) & STOP_FLAGS) == 0, "flags of their own");
+
+void save_release(struct trainer *t, unsigned l) {
+    if (t->saving.checkpoint && bucket_due(t->optimizer, l))
+        checkpoint_release(t->saving.checkpoint, l);
+}
+
+uint32_t save_flags(const struct trainer *t) {
+    if (!t->saving.checkpoint)
+        return 0;
+    switch (checkpoint_progress(t->saving.checkpoint)) {
+    case CHECKPOINT_BUSY:
+        return SAVE_BUSY;
+    case CHECKPOINT_FAILED:
+        return SAVE_FAILED;
+    default:
+        return 0;
+    }
+}
+
+void save_told(struct trainer *t, uint32_t flags) {
+    t->saving.failed = flags & SAVE_FAILED;
+    t->saving.ended = t->saving.failed || !(flags & SAVE_BUSY);
+}
+
+void save_current(struct trainer *t) {
+    for (unsigned l = 0; l < t->table.n_buckets; l++) {
+        save_release(t, l);
+        bucket_current(t->optimizer, l);
+    }
+}
+
+// ---- at its end
+
 static enum status save_event(struct trainer *t, const struct checkpoint_saved *saved) {
     log_info("checkpoint: %s (%.1f MiB in %.2f s)", saved->path, (double)saved->bytes / 1048576, saved->write_s);
     event_begin(&t->events, "checkpoint");
-    event_integer(&t->events, "step", (int64_t)t->state.step);
+    event_integer(&t->events, "step", (int64_t)saved->step);
     event_string(&t->events, "path", saved->path);
     event_integer(&t->events, "bytes", (int64_t)saved->bytes);
     event_number(&t->events, "held_s", saved->held_s);
@@ -26,20 +68,63 @@ static enum status save_event(struct trainer *t, const struct checkpoint_saved *
     return event_end(&t->events);
 }
 
-enum status save_now(struct trainer *t) {
-    struct checkpoint_saved saved = {0};
-    double begun = trainer_clock();
-    if (t->saved_step == t->state.step && t->saved_cursor == t->state.cursor)
+enum status save_wait(struct trainer *t) {
+    struct checkpoint_saved saved;
+    struct saving saving = t->saving;
+    if (!saving.checkpoint)
         return STATUS_OK;
     enum pulse_operation before = pulse_set(PULSE_SAVE);
-    params_current(t->optimizer);
-    TRY(save_check(t));
-    TRY(checkpoint_save(&saved, t->comm, &t->checkpoints, &t->table, &t->arenas, &t->state));
-    t->saved_step = t->state.step;
-    t->saved_cursor = t->state.cursor;
+    t->saving = (struct saving){.waits = saving.waits};
+    TRY(checkpoint_commit(&saved, saving.checkpoint, saving.failed));
+    t->times.save += saved.held_s;
     enum status status = t->comm->rank == 0 ? save_event(t, &saved) : STATUS_OK;
     free(saved.path);
-    t->times.save += trainer_clock() - begun;
+    TRY(comm_agree(t->comm, status));
     pulse_set(before);
-    return status;
+    return STATUS_OK;
+}
+
+enum status save_written(struct trainer *t) {
+    return t->saving.ended ? save_wait(t) : STATUS_OK;
+}
+
+void save_drop(struct trainer *t) {
+    checkpoint_rollback(t->saving.checkpoint);
+    t->saving = (struct saving){0};
+}
+
+// ---- at its beginning
+
+static bool save_is_made(const struct trainer *t) {
+    return t->saved_step == t->state.step && t->saved_cursor == t->state.cursor;
+}
+
+static enum status save_begin(struct trainer *t) {
+    enum pulse_operation before = pulse_set(PULSE_SAVE);
+    save_current(t);
+    TRY(save_check(t));
+    TRY(checkpoint_begin(&t->saving.checkpoint, t->comm, &t->checkpoints, &t->table, &t->arenas, &t->state));
+    t->saved_step = t->state.step;
+    t->saved_cursor = t->state.cursor;
+    pulse_set(before);
+    return STATUS_OK;
+}
+
+enum status save_now(struct trainer *t) {
+    t->saving.waits = false;
+    if (save_is_made(t))
+        return STATUS_OK;
+    TRY(save_wait(t));
+    return save_begin(t);
+}
+
+// A file that is on the disk in a moment is waited for, so that small models are saved at the very steps they ask for.
+static bool save_is_small(const struct trainer *t) {
+    return 3 * t->table.count * sizeof(float) < SAVE_SMALL;
+}
+
+enum status save_periodic(struct trainer *t, bool due) {
+    t->saving.waits |= due;
+    bool free = !t->saving.checkpoint || save_is_small(t);
+    return t->saving.waits && free ? save_now(t) : STATUS_OK;
 }

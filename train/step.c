@@ -31,8 +31,8 @@ static bool step_time_over(const struct trainer *t) {
     return limit > 0 && t->comm->rank == 0 && t->spent + trainer_clock() - t->begun >= limit;
 }
 
-// Loss and stops: what all ranks must know before the update. Loss and norm are of the same bits on every rank already,
-// unless a message was corrupted on its way, or a rank computes otherwise.
+// Loss, stops and how far a save is: what all ranks must know before the update. Loss and norm are of the same bits on
+// every rank already, unless a message was corrupted on its way, or a rank computes otherwise.
 static enum status step_agree(struct trainer *t, struct step_result *out, double weight) {
     // This rank's leaves of the loss tree, then the ranks'.
     for (uint32_t width = 1; width < t->parts_own; width *= 2)
@@ -41,10 +41,11 @@ static enum status step_agree(struct trainer *t, struct step_result *out, double
     double scratch;
     TRY(comm_tree_sum_double(t->comm, t->part_losses, 1, &scratch));
     out->loss = t->part_losses[0] / weight;
-    uint32_t flags = stop_flags(step_time_over(t));
+    uint32_t flags = stop_flags(step_time_over(t)) | save_flags(t);
     TRY(comm_flags_check(t->comm, &flags, boundary_hash(out->loss, out->norm), &out->differs));
     t->stop_signal = stop_flags_signal(flags);
     t->stop_time = stop_flags_time(flags);
+    save_told(t, flags);
     return STATUS_OK;
 }
 
@@ -82,6 +83,7 @@ enum status train_step(struct trainer *t, struct step_result *out) {
         TRY(pass_begin(t->pass, &t->batch, dropout_key));
         for (unsigned l = 0; l <= head_layer(t); l++) {
             stage(t, STAGE_UPDATE);
+            save_release(t, l);
             bucket_current(t->optimizer, l);
             stage(t, STAGE_FORWARD);
             layer_forward(t->pass, t->arenas.weights, l);

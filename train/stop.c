@@ -45,7 +45,8 @@ uint32_t stop_flags(bool time_over) {
 }
 
 int stop_flags_signal(uint32_t flags) {
-    return flags & ~TIME_OVER ? __builtin_ctz(flags & ~TIME_OVER) : 0;
+    flags &= STOP_FLAGS & ~TIME_OVER;
+    return flags ? __builtin_ctz(flags) : 0;
 }
 
 bool stop_flags_time(uint32_t flags) {

@@ -15,7 +15,9 @@ enum status stop_install(void);
 enum status stop_add(int signal);
 // The signal that came first, 0 if none did.
 int stop_signal(void);
-// What this process has seen, as flags that ranks can join: its first signal, and the time.
+// What this process has seen, as flags that ranks can join: its first signal, and the time. They are among STOP_FLAGS;
+// the others are free for what else ranks tell one another.
+#define STOP_FLAGS 0x00ffffffu
 uint32_t stop_flags(bool time_over);
 // The signal in the flags, the lowest of several; 0 if there is none. Whether the time is over.
 int stop_flags_signal(uint32_t flags);

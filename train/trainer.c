@@ -65,7 +65,9 @@ static enum status open_hardware(struct trainer *t) {
     if (!t->ops)
         return status_set(STATUS_DEVICE, "this build has no kernels for %s", isa_name(isa));
     snprintf(t->state.precision, sizeof t->state.precision, "fp32");
-    return pool_open(&t->pool, open_threads(t));
+    TRY(pool_open(&t->pool, open_threads(t)));
+    t->checkpoints.pool = t->pool;
+    return STATUS_OK;
 }
 
 // Without a trace where a run would have made token shards: what is mapped stays when the folder goes.
@@ -163,7 +165,9 @@ static enum status trainer_phases(struct trainer *t, const struct job *job, stru
                           .events.fd = -1,
                           .board.fd = -1,
                           .state.format = CHECKPOINT_FORMAT};
-    t->checkpoints = (struct checkpoint_dir){job->checkpoints.dir, (uint32_t)job->checkpoints.keep};
+    t->checkpoints = (struct checkpoint_dir){.path = job->checkpoints.dir,
+                                             .keep = (uint32_t)job->checkpoints.keep,
+                                             .buffer = (uint64_t)job->checkpoints.buffer};
     pulse_set(PULSE_START);
     TRY(stop_install());
     TRY(comm_agree(comm, open_hardware(t)));
@@ -193,6 +197,7 @@ enum status trainer_look(struct trainer *t, const struct job *job, struct base *
 }
 
 void trainer_close(struct trainer *t) {
+    save_drop(t);
     lost_close(&t->lost);
     checkpoint_choice_release(&t->choice);
     free(t->from);
@@ -221,6 +226,7 @@ enum status trainer_failed(struct trainer *t, enum status status) {
     if (t->comm->world == 1)
         return status;
     log_error("step %llu: %s", (unsigned long long)t->state.step, status_message());
+    save_drop(t);
     comm_abort(t->comm, status_exit_code(status));
 }
 
@@ -250,6 +256,7 @@ enum status trainer_run(struct trainer *t) {
         if (trainer_ended(t))
             t->end = TRAINER_FINISHED;
     }
+    TRY(save_wait(t));
     t->trained_s = trainer_clock() - t->started;
     t->times.steps = trainer_clock() - t->begun - (t->times.evaluate + t->times.save - besides);
     return STATUS_OK;

@@ -50,6 +50,14 @@ struct trainer_times {
     double tokenise, steps, evaluate, save, export;
 };
 
+// A checkpoint on its way (save.c).
+struct saving {
+    struct checkpoint *checkpoint; // NULL: none
+    bool ended;                    // every rank's writer is at its end, by what they told in the last step
+    bool failed;                   // one of them could not write
+    bool waits;                    // a periodic save came meanwhile: the next free step boundary's
+};
+
 struct trainer {
     const struct job *job;
     struct base *base; // borrowed, as are the two beside it
@@ -102,7 +110,8 @@ struct trainer {
     bool complete;                     // it had ended before this start, with its last event written
     int stop_signal;                   // agreed by all ranks, as is the time
     bool stop_time;                    // train.max_time is over
-    uint64_t saved_step, saved_cursor; // of the newest checkpoint, UINT64_MAX = none
+    uint64_t saved_step, saved_cursor; // of the newest checkpoint, one on its way included; UINT64_MAX = none
+    struct saving saving;
 };
 
 // Opens all of it up to "everything is ready": inputs, plan, model, resume. All ranks return the same status.
@@ -177,8 +186,28 @@ void evaluation_release(struct evaluation *evaluation);
 enum status resume_choose(struct trainer *trainer);
 enum status resume_load(struct trainer *trainer);
 enum status resume_open(struct trainer *trainer);
-// save.c: a checkpoint of the state now.
+
+// save.c: checkpoints of the state at a step boundary, written while training goes on. Collective but for the first
+// three and save_drop.
+//
+// Before bucket l is brought up to date: what a save has still to read of it is copied aside or waited for.
+void save_release(struct trainer *trainer, unsigned l);
+// What ranks tell one another in each step: how far this one's writer is; what they all said.
+uint32_t save_flags(const struct trainer *trainer);
+void save_told(struct trainer *trainer, uint32_t flags);
+// params_current under a save.
+void save_current(struct trainer *trainer);
+// At a step boundary: commits the save that all ranks have written.
+enum status save_written(struct trainer *trainer);
+// A save of the state now, which is always made: waits for the one on its way first. Does not wait for its own end.
 enum status save_now(struct trainer *trainer);
+// A periodic save, due or not: one that comes while another is being written is made at the next free step boundary,
+// or, if the file is small, waits.
+enum status save_periodic(struct trainer *trainer, bool due);
+// Waits for the save on its way and commits it.
+enum status save_wait(struct trainer *trainer);
+// Ends it unfinished, without a trace.
+void save_drop(struct trainer *trainer);
 // setup.c: the plan, memory, weights.
 enum status setup_plan(struct trainer *trainer);
 enum status setup_model(struct trainer *trainer);

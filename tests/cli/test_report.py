@@ -218,11 +218,11 @@ class Verb(s.Case):
                 raise AssertionError(str(result))
 
     def unfinished(self):
-        """As after a crash behind the first epoch's checkpoint."""
+        """As after a crash behind the first epoch's evaluation."""
         out = self.path("cut")
         shutil.copytree(self.one, out, symlinks=True)
         lines = s.file_lines(os.path.join(out, "events.jsonl"))
-        last = next(i for i, line in enumerate(lines) if b'"event": "checkpoint"' in line)
+        last = next(i for i, line in enumerate(lines) if b'"event": "eval"' in line)
         with open(os.path.join(out, "events.jsonl"), "wb") as file:
             file.write(b"\n".join(lines[:last + 1]) + b'\n{"event": "st')
         return out

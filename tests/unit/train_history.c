@@ -40,6 +40,13 @@ static void test_course(void **state) {
     assert_true(h.evaluations[0].value == 0.25 && h.evaluations[0].loss == 0.7 && h.loss == 0.5);
     assert_true(h.began == 100 && h.at == 103 && h.active == 3);
     history_release(&h);
+    // a checkpoint is told after its commit, when training has gone on
+    parse(&h, &whole, START STEP(5, 101) "{\"event\": \"checkpoint\", \"time\": 102, \"step\": 4}\n");
+    assert_int_equal(h.step, 5);
+    history_release(&h);
+    parse(&h, &whole, START "{\"event\": \"checkpoint\", \"time\": 102, \"step\": 4}\n");
+    assert_int_equal(h.step, 4);
+    history_release(&h);
 }
 
 // What a resume supersedes is gone, and idle time between two starts is not counted.
