@@ -172,7 +172,8 @@ class Options(r.Runs):
         result = self.train(self.yaml, "--out", self.out, "--checkpoints.dir", self.path("empty"))
         self.assertIn("fresh start", result.err)
         self.assertIn(self.path("empty"), result.err)
-        self.assertEqual([e["step"] for e in s.events(self.out, "step")], [*range(1, 8), *range(1, 16)])
+        steps = [e["step"] for e in s.events(self.out, "step")]  # (a step or two may come before the event of checkpoint 7)
+        self.assertEqual((steps[:7], steps[-15:]), ([*range(1, 8)], [*range(1, 16)]))
         self.assertEqual(s.checkpoint_names(self.out), before)
 
     def test_what_is_written(self):
