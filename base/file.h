@@ -80,4 +80,9 @@ enum status file_link(const char *path, const char *target);
 // malloc'ed "folder/name"; `name` alone if it is absolute or `folder` is empty. NULL if there is no memory.
 char *path_join(const char *folder, const char *name);
 
+// For files that are copied as they are into what we publish: STATUS_DATA if <folder>/<name> is a link to something
+// outside the folder (a model of unknown origin would so take any file of this host along). A link of the Hugging Face
+// hub's cache, from snapshots/<revision> into the blobs beside it, is none.
+enum status file_stays(const char *folder, const char *name);
+
 #endif

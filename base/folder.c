@@ -265,3 +265,48 @@ char *path_join(const char *folder, const char *name) {
     const char *slash = folder[size - 1] == '/' ? "" : "/";
     return asprintf(&out, "%s%s%s", folder, slash, name) < 0 ? NULL : out;
 }
+
+// Whether a path, both resolved, lies below a folder.
+static bool path_is_below(const char *path, const char *folder) {
+    size_t size = strlen(folder);
+    return strncmp(path, folder, size) == 0 && (path[size] == '/' || size == 1);
+}
+
+// <cache>/snapshots/<revision> -> <cache>/blobs: there the hub's cache keeps the files that a snapshot links to.
+static char *path_blobs(const char *folder) {
+    char *cache = strdup(folder), *blobs = NULL;
+    if (!cache)
+        return NULL;
+    path_cut(cache);
+    const char *name = strrchr(cache, '/');
+    if (name && strcmp(name, "/snapshots") == 0) {
+        path_cut(cache);
+        blobs = path_join(cache, "blobs");
+    }
+    free(cache);
+    return blobs;
+}
+
+static bool link_stays(const char *target, const char *folder) {
+    char *root = realpath(folder, NULL), *blobs = root ? path_blobs(root) : NULL;
+    bool stays = root && (path_is_below(target, root) || (blobs && path_is_below(target, blobs)));
+    free(blobs);
+    free(root);
+    return stays;
+}
+
+enum status file_stays(const char *folder, const char *name) {
+    struct stat info;
+    char *path = path_join(folder, name), *target = NULL;
+    enum status status = path ? STATUS_OK : status_set(STATUS_SYSTEM, "%s: no memory", name);
+    if (path && lstat(path, &info) == 0 && S_ISLNK(info.st_mode))
+        target = realpath(path, NULL); // NULL: it leads nowhere, which who opens it will say
+    if (target && !link_stays(target, folder))
+        status = status_set(STATUS_DATA,
+                            "%s is a link that leads out of its folder, to %s: it would be copied from there into what "
+                            "is made of this model; if that is meant, copy the file itself",
+                            path, target);
+    free(target);
+    free(path);
+    return status;
+}

@@ -101,6 +101,8 @@ static enum status export_card(char **readme, struct text *facts, const char *fr
     struct trainer_state state = {0};
     char *path = path_join(from, "README.md");
     enum status status = path ? STATUS_OK : status_set(STATUS_SYSTEM, "export: no memory");
+    if (status == STATUS_OK && model_is(from))
+        status = file_stays(from, "README.md");
     if (status == STATUS_OK && model_is(from) && file_named(path))
         status = file_read(readme, NULL, path, CARD_MAX);
     if (status == STATUS_OK && !model_is(from))

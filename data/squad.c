@@ -235,8 +235,6 @@ static enum status source_fill(struct squad *squad) {
 
 static enum status json_read(json_t **out, const char *path, const char *bytes, size_t size) {
     json_error_t error;
-    if (size > SQUAD_FILE_MAX)
-        return status_set(STATUS_DATA, "%s: %zu bytes; %zu are the most", path, size, SQUAD_FILE_MAX);
     *out = json_loadb(bytes ? bytes : "", size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
     if (*out)
         return STATUS_OK;
@@ -247,6 +245,8 @@ static enum status json_read(json_t **out, const char *path, const char *bytes, 
 
 enum status squad_parse(struct source *out, const char *path, const char *bytes, size_t size, bool answered) {
     json_t *root;
+    if (size > SQUAD_FILE_MAX)
+        return status_set(STATUS_DATA, "%s: %zu bytes; %zu are the most", path, size, SQUAD_FILE_MAX);
     TRY(source_check_utf8(path, bytes, size)); // says more than the JSON parser
     TRY(json_read(&root, path, bytes, size));
     struct squad squad = {.path = path, .answered = answered, .root = root, .out = out};

@@ -166,6 +166,8 @@ static enum status file_take(struct tokenizer_file *file, const char *folder, co
         return status_set(STATUS_SYSTEM, "tokenizer: no memory");
     enum status status = STATUS_OK;
     if (file_named(path))
+        status = file_stays(folder, name);
+    if (status == STATUS_OK && file_named(path))
         status = file_read(&file->bytes, &file->size, path, VOCABULARY_FILE_MAX);
     free(path);
     return status;
