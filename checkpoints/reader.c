@@ -3,6 +3,7 @@
 
 #include "base/file.h"
 #include "base/hash.h"
+#include "checkpoints/skeleton.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -85,13 +86,42 @@ static enum status reader_open_folder(struct reader *reader) {
     return reader_open_file(reader);
 }
 
+// HDF5's own bytes, compared and kept.
+static enum status reader_own(struct skeleton *own, struct reader *reader) {
+    uint64_t left = SKELETON_MAX;
+    for (size_t i = 0; i < reader->manifest.n_pieces; i++) {
+        const struct manifest_piece *piece = &reader->manifest.pieces[i];
+        if (piece->dataset != MANIFEST_REST)
+            continue;
+        if (piece->size > left)
+            return status_set(STATUS_DATA, "%s: more than %" PRIu64 " bytes between the datasets", reader->file,
+                              SKELETON_MAX);
+        left -= piece->size;
+        TRY(reader_piece(reader, piece));
+        struct skeleton_part part = {piece->offset, piece->size, malloc(piece->size)};
+        if (!part.bytes)
+            return status_set(STATUS_SYSTEM, "read %s: no memory for %" PRIu64 " bytes", reader->file, piece->size);
+        memcpy(part.bytes, reader->buffer, piece->size);
+        own->parts[own->n++] = part;
+    }
+    return STATUS_OK;
+}
+
+static enum status reader_skeleton(struct reader *reader) {
+    struct skeleton own = {.path = reader->file, .file_size = reader->manifest.size};
+    own.parts = calloc(reader->manifest.n_pieces + 1, sizeof *own.parts);
+    enum status status =
+        own.parts ? reader_own(&own, reader) : status_set(STATUS_SYSTEM, "read %s: no memory", reader->file);
+    if (status == STATUS_OK)
+        status = skeleton_check(&own);
+    skeleton_release(&own);
+    return status;
+}
+
 static enum status reader_open_checked(struct reader *reader) {
     TRY(reader_open_folder(reader));
     TRY(reader_buffer(reader));
-    for (size_t i = 0; i < reader->manifest.n_pieces; i++)
-        if (reader->manifest.pieces[i].dataset == MANIFEST_REST)
-            TRY(reader_piece(reader, &reader->manifest.pieces[i]));
-    return STATUS_OK;
+    return reader_skeleton(reader);
 }
 
 enum status reader_open(struct reader *out, const char *path) {

@@ -13,8 +13,9 @@ struct reader {
     void *buffer; // a piece
 };
 
-// `path`: a step folder, a link to one, or its checkpoint.h5. The manifest is checked in full, then the file's size and
-// the hashes of HDF5's own bytes, so that HDF5 may be let at the file. STATUS_DATA: what is missing or wrong, where.
+// `path`: a step folder, a link to one, or its checkpoint.h5. The manifest is checked in full, then the file's size,
+// the hashes of HDF5's own bytes and what they say (skeleton.h), so that HDF5 may be let at the file. STATUS_DATA: what
+// is missing or wrong, where.
 enum status reader_open(struct reader *out, const char *path);
 void reader_close(struct reader *reader);
 
