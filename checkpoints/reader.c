@@ -3,6 +3,7 @@
 
 #include "base/file.h"
 #include "base/hash.h"
+#include "base/pulse.h"
 #include "checkpoints/skeleton.h"
 
 #include <errno.h>
@@ -64,6 +65,7 @@ static enum status reader_pread(struct reader *reader, const struct manifest_pie
         if (n == 0)
             return status_set(STATUS_DATA, "%s: ends at byte %" PRIu64, reader->file, piece->offset + done);
         done += (uint64_t)n;
+        pulse_beat();
     }
     return STATUS_OK;
 }

@@ -2,6 +2,7 @@
 // One pass, a field at a time. Fields point into the input; only those with doubled quotes are copied.
 #include "data/csv.h"
 
+#include "base/pulse.h"
 #include "data/row.h"
 
 #include <stdlib.h>
@@ -114,6 +115,7 @@ static bool line_end(struct csv *csv) {
 enum status csv_next(struct csv *csv, bool *end) {
     while (line_end(csv))
         ;
+    pulse_beat();
     csv->n = 0;
     csv->line = csv->line_at;
     *end = csv->at == csv->end;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "data/row.h"
 
+#include "base/pulse.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -11,6 +13,7 @@ struct row row_first(const char *bytes, size_t size) {
 bool row_next(struct row *row) {
     if (row->next == row->end)
         return false;
+    pulse_beat();
     const char *newline = memchr(row->next, '\n', (size_t)(row->end - row->next));
     row->at = row->next;
     row->size = (size_t)((newline ? newline : row->end) - row->at);

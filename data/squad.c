@@ -4,6 +4,7 @@
 #include "data/squad.h"
 
 #include "base/file.h"
+#include "base/pulse.h"
 #include "base/text.h"
 #include "data/row.h"
 #include "data/source_parts.h"
@@ -129,6 +130,7 @@ static enum status paragraphs_walk(struct squad *squad,
             return status_add(STATUS_DATA, "%s: data[%zu]", squad->path, squad->article);
         for (squad->paragraph = 0; squad->paragraph < json_array_size(paragraphs); squad->paragraph++) {
             enum status status = each(squad, json_array_get(paragraphs, squad->paragraph));
+            pulse_beat();
             if (status != STATUS_OK)
                 return refuse_at(squad, status);
         }
@@ -235,7 +237,9 @@ static enum status source_fill(struct squad *squad) {
 
 static enum status json_read(json_t **out, const char *path, const char *bytes, size_t size) {
     json_error_t error;
+    pulse_long();
     *out = json_loadb(bytes ? bytes : "", size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
+    pulse_beat();
     if (*out)
         return STATUS_OK;
     if (json_error_code(&error) == json_error_out_of_memory)

@@ -2,6 +2,7 @@
 // Deterministic tar.gz: names sorted, times zero, no owner, mode 0644, gzip without a time stamp.
 #include "base/file.h"
 #include "base/hash.h"
+#include "base/pulse.h"
 #include "base/text.h"
 #include "export/export.h"
 #include "export/sums.h"
@@ -11,13 +12,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define BLOCK ((size_t)1 << 20) // bytes that are compressed between two beats (base/pulse.h)
+
 static enum status archive_fail(struct archive *archive, const char *path) {
     return status_set(STATUS_IO, "export: writing %s: %s", path, archive_error_string(archive));
 }
 
 static enum status archive_bytes(struct archive *archive, const struct file_map *map, const char *path) {
     for (size_t at = 0; at < map->size;) {
-        la_ssize_t n = archive_write_data(archive, map->at + at, map->size - at);
+        la_ssize_t n = archive_write_data(archive, map->at + at, map->size - at < BLOCK ? map->size - at : BLOCK);
+        pulse_beat();
         if (n <= 0)
             return archive_fail(archive, path);
         at += (size_t)n;

@@ -3,6 +3,7 @@
 #include "model/weights.h"
 
 #include "base/hash.h"
+#include "base/pulse.h"
 #include "base/rng.h"
 #include "model/safetensors.h"
 #include "model/weights_fill.h"
@@ -54,8 +55,10 @@ enum status weights_random(float *arena, const struct param_table *table, const 
                            uint64_t seed) {
     float *rows;
     TRY(weights_buffer(&rows, table));
-    for (size_t i = 0; i < table->n; i++)
+    for (size_t i = 0; i < table->n; i++) {
         weights_draw(arena, &table->at[i], config, seed, rows);
+        pulse_beat();
+    }
     free(rows);
     return STATUS_OK;
 }

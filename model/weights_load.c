@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Weights from a Hugging Face folder: body, then pooler, then the classification head, whose rows
 // follow the run's labels by name.
+#include "base/pulse.h"
 #include "base/text.h"
 #include "model/weight_files.h"
 #include "model/weights.h"
@@ -106,6 +107,7 @@ static enum status tensor_copy(struct load *load, const struct tensor *tensor, c
             tensor_floats(load->rows, tensor, row * k, n * k);
         TRY(finite_check(load, tensor, load->rows, n * k));
         param_write_rows(load->arena, param, load->rows, row, n);
+        pulse_beat();
     }
     return STATUS_OK;
 }
