@@ -2,7 +2,12 @@
 #include "train/stop.h"
 #include "train/trainer.h"
 
+#include "base/hash.h"
+
+#include <stdlib.h>
+
 #define SAVE_SMALL ((uint64_t)32 << 20) // bytes
+#define SAVE_SLICE ((uint64_t)1 << 18)  // floats that are hashed as one
 
 // Nothing non-finite is ever saved.
 static enum status save_check(struct trainer *t) {
@@ -99,10 +104,46 @@ static bool save_is_made(const struct trainer *t) {
     return t->saved_step == t->state.step && t->saved_cursor == t->state.cursor;
 }
 
+struct save_hash {
+    const float *arenas[3]; // weights and both moments
+    uint64_t floats, each;  // of an arena; slices of it
+    uint64_t *slices;       // (3 * each)
+};
+
+static void hash_slice(void *context, size_t task, unsigned thread) {
+    const struct save_hash *h = context;
+    uint64_t begin = task % h->each * SAVE_SLICE, left = h->floats - begin;
+    (void)thread;
+    h->slices[task] =
+        hash64(h->arenas[task / h->each] + begin, (left < SAVE_SLICE ? left : SAVE_SLICE) * sizeof(float));
+}
+
+// What each rank has computed for itself must have come out alike, since each writes a part of it: a gradient that
+// differs by so little that the norm does not show it shows here.
+static enum status save_same(struct trainer *t) {
+    struct save_hash h = {{t->arenas.weights, t->arenas.exp_avg, t->arenas.exp_avg_sq}, t->table.floats, 0, NULL};
+    int other;
+    if (t->comm->world == 1)
+        return STATUS_OK;
+    h.each = (h.floats + SAVE_SLICE - 1) / SAVE_SLICE;
+    h.slices = calloc(3 * h.each, sizeof *h.slices);
+    uint32_t failed = !h.slices;
+    if (!failed)
+        pool_run(t->pool, hash_slice, &h, 3 * h.each);
+    enum status status =
+        comm_flags_check(t->comm, &failed, failed ? 0 : hash64(h.slices, 3 * h.each * sizeof *h.slices), &other);
+    free(h.slices);
+    TRY(status);
+    if (failed)
+        return status_set(STATUS_SYSTEM, "checkpoint: no memory");
+    return other < 0 ? STATUS_OK : boundary_differs(t, other, "model or moments");
+}
+
 static enum status save_begin(struct trainer *t) {
     enum pulse_operation before = pulse_set(PULSE_SAVE);
     save_current(t);
     TRY(save_check(t));
+    TRY(save_same(t));
     TRY(checkpoint_begin(&t->saving.checkpoint, t->comm, &t->checkpoints, &t->table, &t->arenas, &t->state));
     t->saved_step = t->state.step;
     t->saved_cursor = t->state.cursor;

@@ -88,8 +88,8 @@ class LostCase(s.Case):
             self.assertEqual(event[key], value)
 
     def go_on(self, resumed, ranks=0):
-        """The next start (alone: the bits are the same): to the end, with the weights of an unbroken run. `resumed`: the step it goes on from,
-        0: it begins afresh."""
+        """The next start (alone: the bits are the same): to the end, with the weights of an unbroken run. `resumed`: the steps it may go on
+        from; 0: it begins afresh, a save that was due may not have been committed yet."""
         whole = self.path("whole")
         if not os.path.isdir(whole):
             result = s.run(*self.arguments(whole))
@@ -97,7 +97,7 @@ class LostCase(s.Case):
         result = s.run(*self.arguments(self.out), ranks=ranks)
         self.assertExit(result, 0)
         events = s.events(self.out, "resume")
-        self.assertEqual([e["step"] for e in events], [resumed] if resumed else [])
+        self.assertIn(events[-1]["step"] if events else 0, resumed)
         for group in ("model", "optimizer"):
             self.assertEqual(s.tensors_differ(s.checkpoint_tensors(s.checkpoint(self.out), group),
                                               s.checkpoint_tensors(s.checkpoint(whole), group)), [])
@@ -127,28 +127,31 @@ class Killed(LostCase):
                 self.assertIn("operation", previous)
 
     def test_in_mid_step(self):
-        self.check("kill:rank=2,at=backward,step=4", 2, 3, then=4)
+        self.check("kill:rank=2,at=backward,step=4", 2, (0, 3), then=4)
 
     def test_in_a_collective(self):
-        self.check("kill:rank=1,call=66,of=exchange", 1, 3)
+        self.check("kill:rank=1,call=66,of=exchange", 1, (0, 3))
 
     def test_rank_0_in_a_collective(self):
-        self.check("kill:rank=0,at=sum of gradients,step=5", 0, 3)
+        self.check("kill:rank=0,at=sum of gradients,step=5", 0, (0, 3))
 
     def test_in_a_save(self):
-        self.check("kill:rank=3,at=checkpoint,step=6", 3, 3)
+        self.check("kill:rank=3,at=checkpoint,step=6", 3, (0, 3))
 
     def test_in_the_first_save(self):
-        self.check("kill:rank=0,at=checkpoint,step=3", 0, 0)
+        self.check("kill:rank=0,at=checkpoint,step=3", 0, (0,))
+
+    def test_while_a_writer_writes(self):
+        self.check("kill:rank=1,at=checkpoint write,call=2", 1, (0, 3))
 
     def test_in_evaluation(self):
-        self.check("kill:rank=2,at=evaluation,step=6", 2, 3)
+        self.check("kill:rank=2,at=evaluation,step=6", 2, (0, 3))
 
     def test_in_export(self):
-        self.check("kill:rank=0,at=export", 0, 6)
+        self.check("kill:rank=0,at=export", 0, (6,))
 
     def test_while_rank_0_exports(self):
-        self.check("kill:rank=1,at=export;delay:rank=0,at=export,ms=1500", 1, 6, ranks=2)
+        self.check("kill:rank=1,at=export;delay:rank=0,at=export,ms=1500", 1, (6,), ranks=2)
 
     def test_before_the_watch_stands(self):
         process = self.start("kill:rank=1,call=1")
@@ -169,22 +172,25 @@ class Stuck(LostCase):
 
     def test_stopped(self):
         self.check("stop:rank=2,at=forward,step=4", 2, ("has not answered for 3 s", "after step 4"), step=4)
-        previous = self.go_on(3)
-        self.assertEqual((previous["ended"], previous["rank"]), ("stop: timeout", 2))
+        previous = self.go_on((0, 3))
+        if previous:
+            self.assertEqual((previous["ended"], previous["rank"]), ("stop: timeout", 2))
 
     def test_rank_0_stopped(self):
         self.check("stop:rank=0,at=forward,step=4", 0, ("has not answered for 3 s", "after step 4"), by=1, step=4)
-        previous = self.go_on(3)
-        self.assertEqual((previous["ended"], previous["rank"]), ("stop: timeout", 0))
+        previous = self.go_on((0, 3))
+        if previous:
+            self.assertEqual((previous["ended"], previous["rank"]), ("stop: timeout", 0))
 
     def test_one_of_two_stopped_in_a_save(self):
         self.check("stop:rank=1,at=checkpoint,step=3", 1, ("has not answered for 3 s",), ranks=2)
-        self.go_on(0)
+        self.go_on((0,))
 
     def test_hangs_in_a_write(self):
-        self.check("hang:rank=1,at=checkpoint,step=6", 1, ("has made no progress for 3 s, in checkpoint after step 6",), states=None,
-                   operation="checkpoint", step=6)
-        self.go_on(3)
+        """The thread that writes a checkpoint in the background."""
+        self.check("hang:rank=1,at=checkpoint write,call=2", 1, ("has made no progress for 3 s, in checkpoint write after step 6",),
+                   states=None, operation="checkpoint write", step=6)
+        self.go_on((0, 3))
 
     def test_rank_0_hangs(self):
         self.check("hang:rank=0,at=backward,step=2", 0, ("has made no progress for 3 s, in backward after step 2",), states=None,
@@ -222,11 +228,11 @@ class Slow(LostCase):
 
 class Wrong(LostCase):
     def test_a_call_fails(self):
-        process = self.start("fail:rank=2,call=100")
+        process = self.start("fail:rank=2,call=66,of=exchange")
         result = self.finish(process)
-        self.assertExit(result, 75, "rank 2", "call 100", "FINETUNED_FAULT")
+        self.assertExit(result, 75, "rank 2", "call 66", "FINETUNED_FAULT")
         self.nothing_left(process)
-        self.go_on(3)
+        self.go_on((0, 3))
 
     def test_a_call_fails_outside_of_a_step(self):
         """In an evaluation, where a status could be agreed upon if it were not that of a lost peer."""
@@ -242,7 +248,14 @@ class Wrong(LostCase):
         self.assertExit(result, 75, "another loss or gradient norm than rank 0")
         self.assertEqual(s.events(self.out, "stop")[-1]["reason"], "error")
         self.nothing_left(process)
-        self.go_on(0)
+        self.go_on((0,))
+
+    def test_corrupted_a_little(self):
+        """The lowest bit of one number: where the norm does not show it, the next save does, before it is one."""
+        process = self.start("corrupt:rank=1,call=4,of=exchange,bit=0", 2)
+        result = self.finish(process)
+        self.assertExit(result, 75, "rank 1 has another", "a message was corrupted on its way")
+        self.assertEqual(os.listdir(os.path.join(self.out, "checkpoints")), [])
 
     def test_refused(self):
         for text, word in (("kill:rank=9,call=1", "world of 1"), ("kill:rank=0", "call or at"), ("stop:rank=0,at=lunch", "a value")):
