@@ -6,3 +6,10 @@ set_tests_properties(long.checkpoints_broken PROPERTIES LABELS long TIMEOUT 7200
 add_test(NAME long.checkpoints_skeleton COMMAND test_checkpoints_skeleton)
 set_tests_properties(long.checkpoints_skeleton PROPERTIES LABELS long TIMEOUT 7200 SKIP_RETURN_CODE 77
   ENVIRONMENT "${FINETUNED_TEST_ENVIRONMENT};FINETUNED_DAMAGES=100000")
+# More than 2 and 4 GiB (tests/unit/*_large.c holds what a hole in a file shows): large.py asks for memory and disk first.
+foreach(unit checkpoints_large export_archive_check)
+  add_test(NAME long.${unit} COMMAND test_${unit})
+  set_tests_properties(long.${unit} PROPERTIES LABELS long TIMEOUT 7200 ENVIRONMENT "${FINETUNED_TEST_ENVIRONMENT};FINETUNED_LARGE=1")
+endforeach()
+add_test(NAME long.large COMMAND ${FINETUNED_PYTHON} ${CMAKE_CURRENT_SOURCE_DIR}/cli/large.py WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR}/cli)
+set_tests_properties(long.large PROPERTIES LABELS long TIMEOUT 7200 SKIP_RETURN_CODE 77 ENVIRONMENT "${FINETUNED_TEST_ENVIRONMENT}")

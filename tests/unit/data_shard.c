@@ -12,6 +12,7 @@
 #include "base/pool.h"
 #include "base/text.h"
 #include "data/shard.h"
+#include "data/shard_parts.h"
 
 // Everything that a shard is made from.
 struct world {
@@ -535,11 +536,29 @@ static void test_real(void **state) {
     world_close(&world);
 }
 
+// Tokens that 32 bits don't count: places are 64 bits wide, and what no address space holds is no shard.
+static void large_layout(void **context) {
+    (void)context;
+    struct shard_layout layout;
+    uint64_t n = UINT64_C(4000000000), tokens = UINT64_C(9000000000);
+    assert_true(shard_layout_make(&layout, n, tokens, false));
+    assert_int_equal(layout.ids, SHARD_HEADER + 8 * (n + 1));
+    assert_int_equal(layout.labels, layout.ids + 4 * tokens);
+    assert_int_equal(layout.types, layout.full + 4 * n);
+    assert_int_equal(layout.size, (layout.types + tokens + 7) / 8 * 8);
+    assert_true(shard_layout_make(&layout, n, tokens, true));
+    assert_int_equal(layout.types, layout.full + 4 * n + 3 * 4 * n + 2 * 4 * tokens);
+    assert_false(shard_layout_make(&layout, UINT64_C(1) << 32, tokens, false));
+    assert_false(shard_layout_make(&layout, n, UINT64_C(1) << 45, false));
+    assert_false(shard_layout_make(&layout, n, UINT64_MAX, true));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reuse),       cmocka_unit_test(test_spare),     cmocka_unit_test(test_rebuilt),
-        cmocka_unit_test(test_truncation),  cmocka_unit_test(test_report),    cmocka_unit_test(test_damage),
-        cmocka_unit_test(test_broken_file), cmocka_unit_test(test_processes), cmocka_unit_test(test_left_lock),
-        cmocka_unit_test(test_disk_full),   cmocka_unit_test(test_read_only), cmocka_unit_test(test_real)};
+        cmocka_unit_test(large_layout),   cmocka_unit_test(test_reuse),       cmocka_unit_test(test_spare),
+        cmocka_unit_test(test_rebuilt),   cmocka_unit_test(test_truncation),  cmocka_unit_test(test_report),
+        cmocka_unit_test(test_damage),    cmocka_unit_test(test_broken_file), cmocka_unit_test(test_processes),
+        cmocka_unit_test(test_left_lock), cmocka_unit_test(test_disk_full),   cmocka_unit_test(test_read_only),
+        cmocka_unit_test(test_real)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
