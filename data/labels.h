@@ -9,8 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define LABELS_MAX 100000
-#define LABELS_NAME_MAX 1024              // bytes of a name
+#define LABELS_MAX 1000      // of data: scores hold, and events and reports print, a square of so many numbers
+#define LABELS_NAME_MAX 1024 // bytes of a name
 #define LABELS_FILE_MAX ((size_t)1 << 24) // bytes of a mapping
 
 struct labels {

@@ -17,6 +17,7 @@
 #define MODEL_FFN_MAX (1u << 20)
 #define MODEL_VOCAB_MAX (1u << 24)
 #define MODEL_POSITIONS_MAX 65536u // a query row and its head are one 32-bit counter word of dropout (model/ops.h)
+#define MODEL_LABELS_MAX 100000u   // of a base, whose head need not be the run's
 #define MODEL_TYPES_MAX 256u       // a batch holds them in bytes
 
 enum model_kind { MODEL_ROBERTA, MODEL_BERT };

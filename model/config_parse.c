@@ -192,7 +192,7 @@ static enum status labels_fill(struct model_config *out, json_t *seen, const str
 static enum status labels_from(struct model_config *out, const struct parse *parse, const char *key, bool by_id) {
     const json_t *map = json_object_get(parse->root, key);
     size_t n = json_object_size(map);
-    if (!json_is_object(map) || n == 0 || n > LABELS_MAX)
+    if (!json_is_object(map) || n == 0 || n > MODEL_LABELS_MAX)
         return bad(parse, key, "a map of 1 to 100000 labels is needed");
     out->label_names.names = calloc(n, sizeof *out->label_names.names);
     json_t *seen = json_object();
@@ -229,7 +229,7 @@ static enum status labels_read_all(struct model_config *out, const struct parse 
     } else if (!is_absent(parse, "label2id")) {
         TRY(labels_from(out, parse, "label2id", false));
     } else if (!is_absent(parse, "num_labels")) {
-        TRY(size_read(&out->labels, parse, "num_labels", LABELS_MAX));
+        TRY(size_read(&out->labels, parse, "num_labels", MODEL_LABELS_MAX));
         out->has_labels = true;
     }
     if (out->head == HEAD_QUESTION_ANSWERING)

@@ -2,12 +2,16 @@
 // The scores of scikit-learn's classification_report, which TweetEval's official scorer calls.
 #include "model/metrics.h"
 
+#include "data/labels.h"
+
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum status metrics_open(struct metrics *out, uint32_t classes) {
     *out = (struct metrics){.classes = classes};
+    if (classes > LABELS_MAX)
+        return status_set(STATUS_DATA, "scores: %u classes; %d are the most", classes, LABELS_MAX);
     out->confusion = calloc((size_t)classes * classes + 1, sizeof *out->confusion);
     out->per_class = calloc((size_t)classes + 1, sizeof *out->per_class);
     if (out->confusion && out->per_class)

@@ -99,6 +99,7 @@ CLAIMS = [  # name, edit, arguments, codes
     ("a job of a TiB", sparse("job.yaml"), m.JOB, (64,)),
     ("a job of aliases", m.job(m.ALIASES * 1000), m.JOB, (64,)),
     ("a mapping.txt of a TiB", sparse(m.MAPPING), m.PREPARE, (65,)),
+    ("a mapping.txt of 100000 names", m.put(m.MAPPING, "".join(f"{i}\tl{i}\n" for i in range(100000))), m.SCORE, (65,)),
     ("a batch beyond any", m.nothing, ["run", "{job.yaml}", "--train.batch", "1048576", "--train.max_tokens", "134217728", "--dry-run"], (0, 64)),
     ("max_tokens beyond any", m.nothing, ["run", "{job.yaml}", "--train.max_tokens", "134217728", "--train.max_steps", "1", "--log.level", "error"], (0,)),
     ("a shard of counts", shard_claims, m.SHARD, (65,)),

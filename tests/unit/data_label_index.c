@@ -75,9 +75,9 @@ static void test_many(void **state) {
             assert_ok(label_index_add(&index, name, strlen(name)));
         }
     assert_int_equal(index.labels.n, LABELS_MAX);
-    assert_int_equal(find(&index, "name77777"), 77777);
+    assert_int_equal(find(&index, "name777"), 777);
     assert_status(label_index_add(&index, "one more", 8), STATUS_DATA);
-    assert_non_null(strstr(status_message(), "more than 100000"));
+    assert_non_null(strstr(status_message(), "more than 1000"));
     memset(name, 'x', sizeof name);
     assert_status(label_index_add(&index, name, LABELS_NAME_MAX + 1), STATUS_DATA);
     assert_status(label_index_add(&index, "a\0b", 3), STATUS_DATA);
