@@ -43,6 +43,20 @@ def check_layout(path):
         return attributes["world"], len(manifest)
 
 
+def check_background(ranks, buffer):
+    """Saves 2, 3, 4, written while the values changed, are 102, 103, 104, which nothing disturbed: all of the file but the step's number."""
+    with tempfile.TemporaryDirectory() as folder:
+        world(ranks, "background", folder, str(buffer))
+        for step in (2, 3, 4):
+            one, two = (os.path.join(folder, f"step-{n:08d}", "checkpoint.h5") for n in (step, step + 100))
+            assert os.path.getsize(one) == os.path.getsize(two)
+            one, two = datasets(one), datasets(two)
+            assert one.keys() == two.keys() and len(one) == 21
+            for name, values in one.items():
+                assert values.tobytes() == two[name].tobytes(), (ranks, buffer, step, name)
+        assert sorted(os.listdir(folder)) == ["latest"] + [f"step-{n:08d}" for n in (2, 3, 4, 102, 103, 104)], os.listdir(folder)
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder:
         seen = {}
@@ -66,7 +80,9 @@ def main():
     for ranks in (2, 3):
         with tempfile.TemporaryDirectory() as folder:
             world(ranks, "fail", folder)
-    print("equal datasets from 1, 2 and 4 ranks")
+    for ranks, buffer in ((2, 0), (3, 20000), (4, 1 << 30)):
+        check_background(ranks, buffer)
+    print("equal datasets from 1, 2 and 4 ranks, and from saves in the background")
 
 
 main()
