@@ -1,38 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The doctor's subjects on made trees of /proc, /sys and /dev, and what comes from other hosts over a made world.
-#include "support.h"
+#include "tree_support.h"
 
 #include "base/file.h"
 #include "base/text.h"
 #include "daemon/doctor.h"
 
-static char *root;
-
-static int setup(void **context) {
-    (void)context;
-    root = support_folder();
-    return 0;
-}
-
-static int teardown(void **context) {
-    (void)context;
-    assert_ok(file_remove(root));
-    free(root);
-    return 0;
-}
-
-static void put(const char *name, const char *text) {
-    char *path = path_join(root, name), *folder = strdup(path);
-    *strrchr(folder, '/') = '\0';
-    assert_ok(file_make_folders(folder));
-    assert_ok(file_replace(path, text, strlen(text)));
-    free(folder);
-    free(path);
-}
-
 // The worst that one subject says; `part` must be in it.
 static enum doctor_level look(doctor_look *subject, const char *part) {
-    struct doctor d = {.root = root, .subject = "it"};
+    struct doctor d = {.root = tree_root, .subject = "it"};
     enum doctor_level level = DOCTOR_OK;
     bool there = false;
     subject(&d);
@@ -51,80 +27,81 @@ static enum doctor_level look(doctor_look *subject, const char *part) {
 static void memory(void **context) {
     (void)context;
     assert_int_equal(look(doctor_memory, "/proc/meminfo"), DOCTOR_WARN);
-    put("proc/meminfo", "MemTotal: 8388608 kB\nMemAvailable: 6291456 kB\n");
+    tree_put("proc/meminfo", "MemTotal: 8388608 kB\nMemAvailable: 6291456 kB\n");
     assert_int_equal(look(doctor_memory, "6.0 GiB available of 8.0 GiB"), DOCTOR_OK);
-    put("proc/self/cgroup", "0::/\n");
-    put("sys/fs/cgroup/memory.max", "2147483648\n");
-    put("sys/fs/cgroup/memory.current", "1073741824\n");
+    tree_put("proc/self/cgroup", "0::/\n");
+    tree_put("sys/fs/cgroup/memory.max", "2147483648\n");
+    tree_put("sys/fs/cgroup/memory.current", "1073741824\n");
     assert_int_equal(look(doctor_memory, "the control group allows 2.0 GiB, 1.0 GiB of it in use"), DOCTOR_WARN);
-    put("sys/fs/cgroup/memory.max", "max\n");
-    put("proc/sys/vm/overcommit_memory", "2\n");
+    tree_put("sys/fs/cgroup/memory.max", "max\n");
+    tree_put("proc/sys/vm/overcommit_memory", "2\n");
     assert_int_equal(look(doctor_memory, "overcommit"), DOCTOR_WARN);
 }
 
 static void threads(void **context) {
     (void)context;
-    put("proc/loadavg", "0.01 0.02 0.03 1/2 3\n");
-    put("proc/self/cgroup", "0::/a\n");
-    put("sys/fs/cgroup/a/cpu.max", "50000 100000\n");
+    tree_put("proc/loadavg", "0.01 0.02 0.03 1/2 3\n");
+    tree_put("proc/self/cgroup", "0::/a\n");
+    tree_put("sys/fs/cgroup/a/cpu.max", "50000 100000\n");
     assert_int_equal(look(doctor_threads, "the time of 0.5 CPUs"), DOCTOR_WARN);
-    put("sys/fs/cgroup/a/cpu.max", "max 100000\n");
+    tree_put("sys/fs/cgroup/a/cpu.max", "max 100000\n");
     look(doctor_threads, "CPUs"); // of the test's own mask
-    put("proc/loadavg", "9999.5 0.02 0.03 1/2 3\n");
+    tree_put("proc/loadavg", "9999.5 0.02 0.03 1/2 3\n");
     assert_int_equal(look(doctor_threads, "9999.5"), DOCTOR_WARN);
 }
 
 static void cpu(void **context) {
     (void)context;
-    put("proc/cpuinfo",
-        "processor\t: 0\nmodel name\t: Made Up 3000\nflags\t\t: fpu avx2 avx512fake amx_bf16\nflags\t\t: x\n");
-    put("sys/devices/system/cpu/smt/active", "1\n");
+    tree_put("proc/cpuinfo",
+             "processor\t: 0\nmodel name\t: Made Up 3000\nflags\t\t: fpu avx2 avx512fake amx_bf16\nflags\t\t: x\n");
+    tree_put("sys/devices/system/cpu/smt/active", "1\n");
     assert_int_equal(look(doctor_cpu, "Made Up 3000"), DOCTOR_OK);
     assert_int_equal(look(doctor_cpu, "; avx2 amx_bf16"), DOCTOR_OK); // not avx512f
     look(doctor_cpu, "hyper-threads");
-    put("proc/cpuinfo", "processor : 0\nFeatures : fp asimd asimddp bf16\n");
+    tree_put("proc/cpuinfo", "processor : 0\nFeatures : fp asimd asimddp bf16\n");
     look(doctor_cpu, "asimd asimddp bf16");
 }
 
 static void pages_and_frequency(void **context) {
     (void)context;
     assert_int_equal(look(doctor_huge_pages, "does not say"), DOCTOR_OK);
-    put("sys/kernel/mm/transparent_hugepage/enabled", "always madvise [never]\n");
+    tree_put("sys/kernel/mm/transparent_hugepage/enabled", "always madvise [never]\n");
     assert_int_equal(look(doctor_huge_pages, "off"), DOCTOR_WARN);
-    put("sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n");
+    tree_put("sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n");
     assert_int_equal(look(doctor_huge_pages, "asked"), DOCTOR_OK);
     assert_int_equal(look(doctor_frequency, "virtual"), DOCTOR_OK);
-    put("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "powersave\n");
-    put("sys/devices/system/cpu/cpu0/cpufreq/scaling_driver", "acpi-cpufreq\n");
+    tree_put("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "powersave\n");
+    tree_put("sys/devices/system/cpu/cpu0/cpufreq/scaling_driver", "acpi-cpufreq\n");
     assert_int_equal(look(doctor_frequency, "powersave"), DOCTOR_WARN);
-    put("sys/devices/system/cpu/cpu0/cpufreq/scaling_driver", "intel_pstate\n"); // its powersave goes up with the load
+    tree_put("sys/devices/system/cpu/cpu0/cpufreq/scaling_driver",
+             "intel_pstate\n"); // its powersave goes up with the load
     assert_int_equal(look(doctor_frequency, "powersave"), DOCTOR_OK);
 }
 
 static void devices(void **context) {
     (void)context;
     assert_int_equal(look(doctor_devices, "CPUs alone"), DOCTOR_OK);
-    put("dev/nvidia0", "");
-    put("dev/nvidia1", "");
-    put("dev/nvidiactl", "");
+    tree_put("dev/nvidia0", "");
+    tree_put("dev/nvidia1", "");
+    tree_put("dev/nvidiactl", "");
     assert_int_equal(look(doctor_devices, "2 NVIDIA GPUs; this version"), DOCTOR_OK);
     look(doctor_locked_memory, "only RDMA");
-    put("sys/class/infiniband/efa_0", "");
+    tree_put("sys/class/infiniband/efa_0", "");
     look(doctor_devices, "1 RDMA or EFA device");
 }
 
 static void shared_memory(void **context) {
     (void)context;
     assert_int_equal(look(doctor_shared_memory, "not there"), DOCTOR_WARN);
-    put("dev/shm/x", "");
+    tree_put("dev/shm/x", "");
     look(doctor_shared_memory, "free in /dev/shm");
 }
 
 static void time_of_day(void **context) {
     (void)context;
-    put("sys/devices/system/clocksource/clocksource0/current_clocksource", "hpet\n");
+    tree_put("sys/devices/system/clocksource/clocksource0/current_clocksource", "hpet\n");
     assert_int_equal(look(doctor_clock, "hpet"), DOCTOR_WARN);
-    put("sys/devices/system/clocksource/clocksource0/current_clocksource", "tsc\n");
+    tree_put("sys/devices/system/clocksource/clocksource0/current_clocksource", "tsc\n");
     assert_int_equal(look(doctor_clock, "tsc"), DOCTOR_OK);
 }
 
@@ -190,13 +167,13 @@ static void other_hosts(void **context) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(memory, setup, teardown),
-        cmocka_unit_test_setup_teardown(threads, setup, teardown),
-        cmocka_unit_test_setup_teardown(cpu, setup, teardown),
-        cmocka_unit_test_setup_teardown(pages_and_frequency, setup, teardown),
-        cmocka_unit_test_setup_teardown(devices, setup, teardown),
-        cmocka_unit_test_setup_teardown(shared_memory, setup, teardown),
-        cmocka_unit_test_setup_teardown(time_of_day, setup, teardown),
+        cmocka_unit_test_setup_teardown(memory, tree_setup, tree_teardown),
+        cmocka_unit_test_setup_teardown(threads, tree_setup, tree_teardown),
+        cmocka_unit_test_setup_teardown(cpu, tree_setup, tree_teardown),
+        cmocka_unit_test_setup_teardown(pages_and_frequency, tree_setup, tree_teardown),
+        cmocka_unit_test_setup_teardown(devices, tree_setup, tree_teardown),
+        cmocka_unit_test_setup_teardown(shared_memory, tree_setup, tree_teardown),
+        cmocka_unit_test_setup_teardown(time_of_day, tree_setup, tree_teardown),
         cmocka_unit_test(other_hosts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

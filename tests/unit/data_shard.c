@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "support.h"
+#include "shards_support.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -14,20 +14,10 @@
 #include "data/shard.h"
 #include "data/shard_parts.h"
 
-// Everything that a shard is made from.
-struct world {
-    char *cache;
-    struct source source;
-    struct labels labels;
-    struct tokenizer *tokenizer;
-    struct shard_options options;
-    struct pool *pool;
-    char *text, *ids;
-};
-
 // `n` texts of 1 to 40 letters.
 static void world_open(struct world *world, unsigned n) {
-    *world = (struct world){.cache = support_folder(), .options = {.max_length = 24, .truncation = true}};
+    *world = (struct world){
+        .split = SPLIT_TRAIN, .cache = support_folder(), .options = {.max_length = 24, .truncation = true}};
     struct text text = {0}, ids = {0};
     for (unsigned i = 0; i < n; i++) {
         text_printf(&text, "%.*s\n", 1 + (int)(i * 7 % 40), "the quick brown fox jumps over lazy dogs");
@@ -38,23 +28,6 @@ static void world_open(struct world *world, unsigned n) {
     assert_ok(labels_parse(&world->labels, "m", "0\ta\n1\tb\n2\tc", 11));
     assert_ok(source_parse(&world->source, "t.txt", text.at, text.size, "l.txt", ids.at, ids.size, 3));
     assert_ok(tokenizer_open_bytes(&world->tokenizer));
-}
-
-static void world_close(struct world *world) {
-    source_close(&world->source);
-    labels_release(&world->labels);
-    tokenizer_close(world->tokenizer);
-    if (world->pool)
-        pool_close(world->pool);
-    assert_ok(file_remove(world->cache));
-    free(world->cache);
-    free(world->text);
-    free(world->ids);
-}
-
-static enum status prepare(struct world *world, struct shard *out, bool *made) {
-    return shard_prepare(out, made, world->cache, SPLIT_TRAIN, &world->source, &world->labels, world->tokenizer,
-                         &world->options, world->pool);
 }
 
 // The only shard in the cache, malloc'ed path; no lock or temporary file beside it.
@@ -125,14 +98,6 @@ static void test_reuse(void **state) {
     world_close(&world);
 }
 
-static size_t shards_in(const char *cache) {
-    char **names;
-    size_t n;
-    assert_ok(file_list(&names, &n, cache));
-    file_list_free(names, n);
-    return n;
-}
-
 // What the cache lacks is made in the spare folder, and the cache stays as it is; what it has is taken from it.
 static void test_spare(void **state) {
     (void)state;
@@ -145,8 +110,8 @@ static void test_spare(void **state) {
     assert_ok(prepare(&world, &shard, &made));
     assert_true(made);
     shard_check(&world, &shard);
-    assert_int_equal(shards_in(world.cache), 0);
-    assert_int_equal(shards_in(spare), 1);
+    assert_int_equal(shards_in(world.cache, NULL), 0);
+    assert_int_equal(shards_in(spare, NULL), 1);
     assert_ok(file_remove(spare));
     shard_check(&world, &shard); // what is mapped stays
     shard_close(&shard);
@@ -176,7 +141,7 @@ static void test_rebuilt(void **state) {
     shard_close(&shard);
 #define CHANGE(change, undo)                                                                                           \
     do {                                                                                                               \
-        size_t had = shards_in(world.cache);                                                                           \
+        size_t had = shards_in(world.cache, NULL);                                                                     \
         change;                                                                                                        \
         assert_ok(prepare(&world, &shard, &made));                                                                     \
         assert_true(made);                                                                                             \
@@ -185,7 +150,7 @@ static void test_rebuilt(void **state) {
         assert_ok(prepare(&world, &shard, &made));                                                                     \
         assert_false(made);                                                                                            \
         shard_close(&shard);                                                                                           \
-        assert_int_equal(shards_in(world.cache), had + 1);                                                             \
+        assert_int_equal(shards_in(world.cache, NULL), had + 1);                                                       \
     } while (0)
     CHANGE(world.text[0] = 'T', world.text[0] = 't');
     CHANGE(world.source.rows[3].label = 1, world.source.rows[3].label = 0);
@@ -210,7 +175,7 @@ static void test_truncation(void **state) {
     assert_false(made);
     if (!strstr(status_message(), "t.txt:5: 31 tokens are more than data.max_length, 24"))
         fail_msg("%s", status_message());
-    assert_int_equal(shards_in(world.cache), 0);
+    assert_int_equal(shards_in(world.cache, NULL), 0);
     world.options.max_length = 100;
     assert_ok(prepare(&world, &shard, &made));
     for (uint32_t i = 0; i < shard.n; i++)
@@ -247,13 +212,6 @@ static char *image_read(const char *path, size_t *size) {
     char *bytes;
     assert_ok(file_read(&bytes, size, path, 1 << 24));
     return bytes;
-}
-
-static void seal_again(char *image, size_t size) {
-    uint64_t hash = hash64(image + SHARD_HEADER, size - SHARD_HEADER);
-    memcpy(image + 88, &hash, 8);
-    hash = hash64(image, 112);
-    memcpy(image + 112, &hash, 8);
 }
 
 static void test_damage(void **state) {
@@ -479,7 +437,7 @@ static void test_disk_full(void **state) {
     struct world world;
     world_open(&world, 100);
     assert_int_equal(in_child(&world, child_disk_full), STATUS_IO);
-    assert_int_equal(shards_in(world.cache), 0); // nothing half done stays
+    assert_int_equal(shards_in(world.cache, NULL), 0); // nothing half done stays
     world_close(&world);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shards of windows: what they hold, when they are made anew, and that no lie about spans is believed.
-#include "support.h"
+#include "shards_support.h"
 
 #include "base/file.h"
 #include "base/hash.h"
@@ -10,19 +10,11 @@
 #include "data/squad.h"
 #include "data/window.h"
 
-struct world {
-    char *cache, *json;
-    struct source source;
-    struct labels labels;
-    struct tokenizer *tokenizer;
-    struct shard_options options;
-    struct pool *pool;
-};
-
 // `n` questions; contexts of growing length, every fifth without an answer, every seventh unlabelled.
 static void world_open(struct world *world, unsigned n) {
     struct text json = {0};
     *world = (struct world){
+        .split = SPLIT_VAL,
         .cache = support_folder(),
         .options = {.max_length = 32, .truncation = true, .spans = true, .doc_stride = 5},
     };
@@ -38,34 +30,9 @@ static void world_open(struct world *world, unsigned n) {
         text_puts(&json, "}]}");
     }
     text_puts(&json, "]}]}");
-    world->json = json.at;
+    world->text = json.at;
     assert_ok(squad_parse(&world->source, "rooms.json", json.at, json.size, false));
     assert_ok(tokenizer_open_bytes(&world->tokenizer));
-}
-
-static void world_close(struct world *world) {
-    source_close(&world->source);
-    tokenizer_close(world->tokenizer);
-    if (world->pool)
-        pool_close(world->pool);
-    assert_ok(file_remove(world->cache));
-    free(world->cache);
-    free(world->json);
-}
-
-static enum status prepare(struct world *world, struct shard *out, bool *made) {
-    return shard_prepare(out, made, world->cache, SPLIT_VAL, &world->source, &world->labels, world->tokenizer,
-                         &world->options, world->pool);
-}
-
-static size_t shards_in(const char *cache, char **path) {
-    char **names;
-    size_t n;
-    assert_ok(file_list(&names, &n, cache));
-    if (path)
-        *path = path_join(cache, names[0]);
-    file_list_free(names, n);
-    return n;
 }
 
 // Window w of the shard is the one that windows_encode made.
@@ -203,13 +170,6 @@ static void test_refused(void **state) {
     assert_int_equal(shard.n, 20);
     shard_close(&shard);
     world_close(&world);
-}
-
-static void seal_again(char *image, size_t size) {
-    uint64_t hash = hash64(image + SHARD_HEADER, size - SHARD_HEADER);
-    memcpy(image + 88, &hash, 8);
-    hash = hash64(image, 112);
-    memcpy(image + 112, &hash, 8);
 }
 
 static void lie_check(const char *image, size_t size, uint64_t at, unsigned bytes, uint64_t value, const char *what) {
