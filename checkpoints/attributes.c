@@ -13,23 +13,36 @@ struct attribute {
     const char *name;
     enum attribute_kind kind;
     size_t at, size;
+    uint32_t since; // files of an older format lack it: 0 then
 };
 
-#define FIELD(kind, name)                                                                                              \
-    { #name, ATTRIBUTE_##kind, offsetof(struct trainer_state, name), sizeof(((struct trainer_state *)0)->name) }
+#define FIELD(kind, name) FIELD_SINCE(1, kind, name)
+#define FIELD_SINCE(since, kind, name)                                                                                 \
+    { #name, ATTRIBUTE_##kind, offsetof(struct trainer_state, name), sizeof(((struct trainer_state *)0)->name), since }
 
 // `format` comes first: a newer one is refused before anything else is looked at.
 static const struct attribute attributes[] = {
-    FIELD(U32, format),         FIELD(U64, step),
-    FIELD(U64, cursor),         FIELD(U64, epoch),
-    FIELD(U64, seed),           FIELD(U32, world),
-    FIELD(U32, batch),          FIELD(U32, parts),
-    FIELD(TEXT, precision),     FIELD(U64, steps_total),
-    FIELD(U32, skips_in_a_row), FIELD(U64, best_step),
-    FIELD(DOUBLE, best_metric), FIELD(U32, evaluations_without_gain),
-    FIELD(TEXT, config_hash),   FIELD(TEXT, data_hash),
-    FIELD(TEXT, base_hash),     FIELD(TEXT, run_id),
-    FIELD(LONG, config),        FIELD(LONG, labels),
+    FIELD(U32, format),
+    FIELD(U64, step),
+    FIELD(U64, cursor),
+    FIELD(U64, epoch),
+    FIELD(U64, seed),
+    FIELD(U32, world),
+    FIELD(U32, batch),
+    FIELD(U32, parts),
+    FIELD(TEXT, precision),
+    FIELD(U64, steps_total),
+    FIELD(U32, skips_in_a_row),
+    FIELD(U64, best_step),
+    FIELD(DOUBLE, best_metric),
+    FIELD(U32, evaluations_without_gain),
+    FIELD(TEXT, config_hash),
+    FIELD(TEXT, data_hash),
+    FIELD(TEXT, base_hash),
+    FIELD(TEXT, run_id),
+    FIELD(LONG, config),
+    FIELD(LONG, labels),
+    FIELD_SINCE(2, U32, evaluation_due),
 };
 #define ATTRIBUTES (sizeof attributes / sizeof attributes[0])
 
@@ -209,6 +222,8 @@ enum status attributes_read(struct trainer_state *state, hid_t group, const char
     *state = (struct trainer_state){0};
     enum status status = STATUS_OK;
     for (size_t i = 0; i < ATTRIBUTES && status == STATUS_OK; i++) {
+        if (i > 0 && attributes[i].since > state->format)
+            continue;
         status = attribute_read(state, group, &attributes[i], path);
         if (i == 0 && status == STATUS_OK && state->format > CHECKPOINT_FORMAT)
             status = status_set(STATUS_DATA,

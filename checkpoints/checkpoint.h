@@ -12,7 +12,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define CHECKPOINT_FORMAT 1
+// 2: evaluation_due. (1 has none: read as 0.)
+#define CHECKPOINT_FORMAT 2
 
 // The attributes of /trainer.
 struct trainer_state {
@@ -25,6 +26,7 @@ struct trainer_state {
     uint64_t best_step; // 0 = none yet
     double best_metric;
     uint32_t evaluations_without_gain;
+    uint32_t evaluation_due; // 1: these weights' evaluation was given up for a stop; it comes first
     char config_hash[33], data_hash[33], base_hash[33];
     uint32_t format;
     char run_id[33];

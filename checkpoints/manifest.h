@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // MANIFEST.json: what makes a folder a checkpoint. It is the last file written and covers every byte of checkpoint.h5:
 //
-//   {"format": 1, "step": 200, "run_id": "…", "parent": "step-00000100" or null, "file": "checkpoint.h5", "size":
+//   {"format": 2, "step": 200, "run_id": "…", "parent": "step-00000100" or null, "file": "checkpoint.h5", "size":
 //   bytes, "datasets": [
 //   {"name": "/model/…", "offset": …, "size": …, "piece": …, "hashes": ["XXH3-64 of a piece, 16 hex digits", …]},
 //   …

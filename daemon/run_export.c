@@ -57,21 +57,42 @@ static enum status run_export_kind(struct trainer *t, const struct export_model 
     return status;
 }
 
+// Rank 0 works; the others wait at its end.
+static enum status run_export_one(struct trainer *t, const struct export_model *model,
+                                  const struct exporter *exporter) {
+    if (t->comm->rank != 0)
+        return STATUS_OK;
+    return exporter ? run_export_kind(t, model, exporter) : run_export_directory(t, model);
+}
+
+// The directory, then each kind; a signal is acted upon before each.
+static enum status run_export_all(struct trainer *t, const struct export_model *model, uint32_t make) {
+    static const char *const when = "before all was exported";
+    if (make & RUN_MAKES_MODEL) {
+        TRY(boundary_asked(t, when));
+        TRY(comm_agree(t->comm, run_export_one(t, model, NULL)));
+    }
+    for (unsigned i = 0; exporters[i].kind; i++)
+        if (make & (RUN_MAKES_KIND << i)) {
+            TRY(boundary_asked(t, when));
+            TRY(comm_agree(t->comm, run_export_one(t, model, &exporters[i])));
+        }
+    return STATUS_OK;
+}
+
 enum status run_export(struct trainer *t, uint32_t make) {
     struct export_model model = run_export_model(t);
     struct text facts = {0};
     double begun = trainer_clock();
-    if (t->comm->rank != 0)
-        return STATUS_OK;
-    char *base = card_base(t->job);
-    card_of_run(&facts, t);
+    bool works = t->comm->rank == 0;
+    char *base = works ? card_base(t->job) : NULL;
+    if (works)
+        card_of_run(&facts, t);
     model.card = (struct export_card){.base = base, .facts = text_string(&facts)};
-    enum status status = model.card.facts ? STATUS_OK : status_set(STATUS_SYSTEM, "export: no memory");
-    if (make & RUN_MAKES_MODEL)
-        status = run_export_directory(t, &model);
-    for (unsigned i = 0; exporters[i].kind && status == STATUS_OK; i++)
-        if (make & (RUN_MAKES_KIND << i))
-            status = run_export_kind(t, &model, &exporters[i]);
+    bool lacks = works && !model.card.facts;
+    enum status status = comm_agree(t->comm, lacks ? status_set(STATUS_SYSTEM, "export: no memory") : STATUS_OK);
+    if (status == STATUS_OK)
+        status = run_export_all(t, &model, make);
     text_release(&facts);
     free(base);
     t->times.export += trainer_clock() - begun;
@@ -114,14 +135,21 @@ static bool run_other_dtype(const struct trainer *t, const char *folder) {
     return other;
 }
 
+// Whether an earlier start made it of the model that is the best now: of a complete run it did, of one that was ended
+// while it exported its events say.
+static bool run_made(const struct trainer *t, const char *kind) {
+    return t->complete || (t->idle && history_exported(t->previous.exported, kind));
+}
+
 static uint32_t run_look(const struct trainer *t) {
     char *folder = path_join(t->job->out, "model");
-    bool all = !t->complete || !folder, other = !all && run_other_dtype(t, folder);
+    bool other = !folder || ((t->complete || t->idle) && run_other_dtype(t, folder));
     uint32_t make = 0;
-    make |= all || !run_has(t->job, "report.json") || !run_has(t->job, "report.md") ? RUN_MAKES_REPORT : 0;
-    make |= all || other || !run_has_model(folder) ? RUN_MAKES_MODEL : 0;
+    make |= !t->complete || !run_has(t->job, "report.json") || !run_has(t->job, "report.md") ? RUN_MAKES_REPORT : 0;
+    make |= other || !run_made(t, "model") || !run_has_model(folder) ? RUN_MAKES_MODEL : 0;
     for (unsigned i = 0; exporters[i].kind; i++)
-        if (t->job->export.to[exporters[i].job] && (all || other || !run_has_artifact(t->job, &exporters[i])))
+        if (t->job->export.to[exporters[i].job] &&
+            (other || !run_made(t, exporters[i].kind) || !run_has_artifact(t->job, &exporters[i])))
             make |= RUN_MAKES_KIND << i;
     free(folder);
     return make;

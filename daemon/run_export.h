@@ -8,13 +8,15 @@
 // A set: the report, the model directory, and RUN_MAKES_KIND << i for row i of exporters[].
 enum { RUN_MAKES_REPORT = 1, RUN_MAKES_MODEL = 2, RUN_MAKES_KIND = 4 };
 
-// Everything; of a run that was complete before, only what is missing. Collective: rank 0 looks, all get its answer.
+// Everything; of a run that was complete before, or was ended while it exported, only what is missing. Collective: rank
+// 0 looks, all get its answer.
 enum status run_missing(uint32_t *make, struct trainer *trainer);
 
 // Whether the files of a run that is complete are all there, not looked into: reports, model, artifacts.
 bool run_outputs(const struct job *job);
 
-// Makes the model directory and the artifacts of the set from the weights in memory. Rank 0 works.
+// Makes the model directory and the artifacts of the set from the weights in memory. Collective; rank 0 works.
+// STATUS_AGAIN: a signal came before the last of them.
 enum status run_export(struct trainer *trainer, uint32_t make);
 
 #endif

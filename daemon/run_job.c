@@ -15,7 +15,7 @@ static enum status run_phases(struct trainer *t, const struct job *job, struct b
         return STATUS_OK;
     TRY(trainer_finish(t, make & RUN_MAKES_REPORT));
     pulse_set(PULSE_EXPORT);
-    TRY(comm_agree(comm, run_export(t, make)));
+    TRY(run_export(t, make));
     pulse_set(PULSE_REPORT);
     if (make & RUN_MAKES_REPORT)
         TRY(report_write(t));

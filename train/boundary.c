@@ -102,12 +102,17 @@ static enum status boundary_same(struct trainer *t, double score, double loss) {
 
 enum status boundary_evaluate(struct trainer *t, bool *better) {
     struct evaluation val;
-    TRY(evaluate_split(t, SPLIT_VAL, &val));
+    *better = false;
+    t->state.evaluation_due = 1;
+    enum status status = evaluate_split(t, SPLIT_VAL, &val);
+    if (status == STATUS_AGAIN && t->stop_signal)
+        return STATUS_OK; // it stays due, and the run stops
+    TRY(status);
+    t->state.evaluation_due = 0;
     double score = evaluate_score(t, &val);
     if (!isfinite(val.loss))
         log_warn("eval val: step %llu: the loss is not finite, so this model can't be the best",
                  (unsigned long long)t->state.step);
-    enum status status;
     TRY_GOTO(boundary_same(t, score, val.loss), done);
     *better = score == score && (t->state.best_step == 0 || score > t->state.best_metric);
     t->state.evaluations_without_gain = *better ? 0 : t->state.evaluations_without_gain + 1;
@@ -136,16 +141,31 @@ static enum status boundary_stop(struct trainer *t) {
                       (unsigned long long)t->state.step, onwards ? "" : " with checkpoints.resume: auto");
 }
 
-enum status boundary_before(struct trainer *t) {
+enum status boundary_due(struct trainer *t) {
+    bool better;
+    if (!t->state.evaluation_due || t->complete)
+        return STATUS_OK;
+    log_info("resume: step %llu is evaluated first: a stop came before the end of that",
+             (unsigned long long)t->state.step);
+    TRY(boundary_evaluate(t, &better));
+    if (t->state.evaluation_due)
+        return boundary_stop(t);
+    t->saved_step = t->saved_cursor = UINT64_MAX; // what is saved lacks what came of it
+    t->end = trainer_ended(t) ? TRAINER_FINISHED : TRAINER_RUNNING;
+    return save_now(t);
+}
+
+enum status boundary_asked(struct trainer *t, const char *when) {
     uint32_t flags = stop_flags(false);
     TRY(comm_flags(t->comm, &flags));
     t->stop_signal = stop_flags_signal(flags);
-    if (!t->stop_signal)
-        return STATUS_OK;
-    if (t->started > 0 && !t->complete)
+    return t->stop_signal ? boundary_given_up(t, when) : STATUS_OK;
+}
+
+enum status boundary_given_up(struct trainer *t, const char *when) {
+    if (t->started > 0)
         TRY(comm_agree(t->comm, stop_event(t, "signal", 75)));
-    return status_set(STATUS_AGAIN, "stopped by %s before the first step of this start: start the same job again",
-                      stop_name(t->stop_signal));
+    return status_set(STATUS_AGAIN, "stopped by %s %s: start the same job again", stop_name(t->stop_signal), when);
 }
 
 enum status trainer_boundary(struct trainer *t, const struct step_result *r) {

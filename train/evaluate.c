@@ -3,6 +3,7 @@
 #include "data/labels.h"
 #include "train/evaluate.h"
 #include "train/events.h"
+#include "train/stop.h"
 
 int32_t evaluate_argmax(const float *logits, uint32_t n) {
     uint32_t best = 0;
@@ -75,6 +76,40 @@ struct evaluate_share evaluate_share(const struct evaluator *e, uint32_t n) {
     return (struct evaluate_share){(uint32_t)slice, (uint32_t)first, (uint32_t)(first + slice < n ? first + slice : n)};
 }
 
+#define ROUND_FAILED (1u << 24) // beside those of stops
+
+bool evaluate_goes_on(const struct evaluator *e, enum status *status) {
+    uint32_t flags = *status == STATUS_OK ? 0 : ROUND_FAILED;
+    if (!e->comm || !e->stop)
+        return !flags;
+    flags |= stop_flags(false);
+    enum status told = comm_flags(e->comm, &flags);
+    *e->stop = stop_flags_signal(flags);
+    if (told != STATUS_OK)
+        *status = told;
+    else if (*status == STATUS_OK && *e->stop)
+        *status = status_set(STATUS_AGAIN, "evaluation given up after %s", stop_name(*e->stop));
+    return *status == STATUS_OK && !(flags & ROUND_FAILED);
+}
+
+struct evaluate_share evaluate_round(const struct evaluate_share *share, uint32_t at) {
+    uint64_t first = (uint64_t)share->first + at, end = first + EVALUATE_ROUND;
+    first = first < share->end ? first : share->end;
+    end = end < share->end ? end : share->end;
+    return (struct evaluate_share){EVALUATE_ROUND, (uint32_t)first, (uint32_t)end};
+}
+
+// A rank's share, round by round.
+static enum status share_run(struct answer *out, const struct evaluator *e, const struct shard *shard,
+                             const struct evaluate_share *share) {
+    enum status status = out ? STATUS_OK : status_set(STATUS_SYSTEM, "evaluate: no memory for %u answers", shard->n);
+    for (uint64_t at = 0; at < share->slice && evaluate_goes_on(e, &status); at += EVALUATE_ROUND) {
+        struct evaluate_share round = evaluate_round(share, (uint32_t)at);
+        status = slice_run(out + (round.first - share->first), e, shard, round.first, round.end);
+    }
+    return status;
+}
+
 enum status evaluate_gather(void **out, const void *mine, size_t size, const struct evaluator *e,
                             const struct evaluate_share *share, enum status status) {
     size_t world = e->comm ? (size_t)e->comm->world : 1;
@@ -98,8 +133,7 @@ enum status evaluate_gather(void **out, const void *mine, size_t size, const str
 enum status evaluate_shard(struct answer **out, const struct evaluator *e, const struct shard *shard) {
     struct evaluate_share share = evaluate_share(e, shard->n);
     struct answer *mine = calloc((size_t)share.slice + 1, sizeof *mine);
-    enum status status = mine ? slice_run(mine, e, shard, share.first, share.end)
-                              : status_set(STATUS_SYSTEM, "evaluate: no memory for %u answers", shard->n);
+    enum status status = share_run(mine, e, shard, &share);
     status = evaluate_gather((void **)out, mine, sizeof *mine, e, &share, status);
     free(mine);
     return status;

@@ -13,7 +13,7 @@ struct spans_slice {
     const struct shard *shard;
     const struct span_options *options;
     struct question question;
-    uint32_t first, end; // questions
+    uint32_t first; // question
 };
 
 static uint32_t window_length(const struct shard *shard, uint32_t w) {
@@ -65,13 +65,24 @@ static uint32_t window_of(const struct shard *shard, uint32_t question) {
     return low;
 }
 
-static enum status slice_answer(struct spans_slice *s) {
-    uint32_t end = window_of(s->shard, s->end);
+static enum status round_answer(struct spans_slice *s, const struct evaluate_share *round) {
+    uint32_t end = window_of(s->shard, round->end);
     enum status status = STATUS_OK;
-    for (uint32_t w = window_of(s->shard, s->first); w < end && status == STATUS_OK;) {
+    for (uint32_t w = window_of(s->shard, round->first); w < end && status == STATUS_OK;) {
         uint32_t n = evaluate_chunk(s->evaluator, s->shard, w, end);
         status = chunk_take(s, w, n);
         w += n;
+    }
+    return status;
+}
+
+// A rank's share, round by round.
+static enum status slice_answer(struct spans_slice *s, const struct evaluate_share *share) {
+    enum status status =
+        s->out ? STATUS_OK : status_set(STATUS_SYSTEM, "evaluate: no memory for %u answers", s->shard->questions);
+    for (uint64_t at = 0; at < share->slice && evaluate_goes_on(s->evaluator, &status); at += EVALUATE_ROUND) {
+        struct evaluate_share round = evaluate_round(share, (uint32_t)at);
+        status = round_answer(s, &round);
     }
     question_release(&s->question);
     return status;
@@ -81,10 +92,8 @@ enum status evaluate_spans(struct span_answer **out, const struct evaluator *e, 
                            const struct span_options *options) {
     struct evaluate_share share = evaluate_share(e, shard->questions);
     struct span_answer *mine = calloc((size_t)share.slice + 1, sizeof *mine);
-    struct spans_slice slice = {
-        .out = mine, .evaluator = e, .shard = shard, .options = options, .first = share.first, .end = share.end};
-    enum status status =
-        mine ? slice_answer(&slice) : status_set(STATUS_SYSTEM, "evaluate: no memory for %u answers", shard->questions);
+    struct spans_slice slice = {.out = mine, .evaluator = e, .shard = shard, .options = options, .first = share.first};
+    enum status status = slice_answer(&slice, &share);
     status = evaluate_gather((void **)out, mine, sizeof *mine, e, &share, status);
     free(mine);
     return status;

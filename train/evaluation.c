@@ -41,7 +41,8 @@ enum status evaluate_split(struct trainer *t, enum source_split split, struct ev
                           .config = &t->inputs.config,
                           .max_tokens = t->evaluation_tokens,
                           .max_examples = t->batch_examples,
-                          .comm = t->comm};
+                          .comm = t->comm,
+                          .stop = &t->stop_signal};
     double begun = trainer_clock();
     enum pulse_operation before = pulse_set(PULSE_EVALUATE);
     if (t->optimizer) // trainer_finish has closed it

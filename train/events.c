@@ -2,7 +2,6 @@
 #include "train/events.h"
 
 #include "base/file.h"
-#include "train/history.h"
 #include "train/lost.h"
 
 #define LOST_MAX ((size_t)1 << 20) // bytes of another rank's events
@@ -59,6 +58,7 @@ static enum status events_recover(struct events_previous *previous, const char *
     history_warn(&history, path);
     previous->any = history.any;
     previous->step = history.step;
+    snprintf(previous->exported, sizeof previous->exported, "%s", history.exported);
     previous_end(previous, &history);
     history_release(&history);
     if (cuts && whole < size && truncate(path, (off_t)whole) != 0)

@@ -19,10 +19,11 @@ struct events {
 
 // How the run before ended, read from the file's last lines.
 struct events_previous {
-    bool any;       // there was a run before
-    uint64_t step;  // last step that an event names
-    char ended[64]; // "end", "stop: signal", … or "no stop event"
-    double at;      // time of the last event; 0: none
+    bool any;                        // there was a run before
+    uint64_t step;                   // last step that an event names
+    char ended[64];                  // "end", "stop: signal", … or "no stop event"
+    double at;                       // time of the last event; 0: none
+    char exported[HISTORY_EXPORTED]; // as in struct history
     struct history_lost lost;
 };
 

@@ -36,8 +36,12 @@ static enum status finish_best(struct trainer *t) {
 
 static enum status finish_evaluate(struct trainer *t, struct evaluation out[SPLITS]) {
     for (int split = SPLIT_VAL; split <= SPLIT_TEST; split++)
-        if (t->inputs.shards[split].n)
-            TRY(evaluate_split(t, (enum source_split)split, &out[split]));
+        if (t->inputs.shards[split].n) {
+            enum status status = evaluate_split(t, (enum source_split)split, &out[split]);
+            if (status == STATUS_AGAIN && t->stop_signal)
+                return boundary_given_up(t, "while the best model was scored");
+            TRY(status);
+        }
     return STATUS_OK;
 }
 

@@ -38,6 +38,23 @@ static void history_afresh(struct history *h) {
     h->n = 0;
     h->step = h->epoch = h->end_step = 0;
     h->loss = h->tweets_per_s = (double)NAN;
+    h->exported[0] = '\0';
+}
+
+static void history_export(struct history *h, const json_t *event) {
+    const char *kind = json_string_value(json_object_get(event, "kind"));
+    size_t size = strlen(h->exported);
+    if (kind && !strchr(kind, ' ') && !history_exported(h->exported, kind) &&
+        size + strlen(kind) + 2 <= sizeof h->exported)
+        snprintf(h->exported + size, sizeof h->exported - size, "%s ", kind);
+}
+
+bool history_exported(const char *exported, const char *kind) {
+    size_t size = strlen(kind);
+    for (const char *at = exported; (at = strstr(at, kind)); at++)
+        if (size && (at == exported || at[-1] == ' ') && at[size] == ' ')
+            return true;
+    return false;
 }
 
 static void history_start(struct history *h, const json_t *event) {
@@ -59,6 +76,8 @@ static void history_resume(struct history *h, const json_t *event) {
     history_pause(h, h->at);
     take_count(&step, event, "step");
     h->resumed = true;
+    if (step < h->step) // to be trained again
+        h->exported[0] = '\0';
     for (size_t i = 0; i < h->n; i++)
         if (h->evaluations[i].step <= step)
             h->evaluations[kept++] = h->evaluations[i];
@@ -131,8 +150,11 @@ static enum status history_event(struct history *h, const json_t *event, const c
         history_resume(h, event);
     if (strcmp(name, "eval") == 0)
         status = history_evaluation(h, event);
+    if (strcmp(name, "export") == 0)
+        history_export(h, event);
     history_step(h, event, name);
     if (strcmp(name, "step") == 0) {
+        h->exported[0] = '\0';
         h->loss = number(event, "loss");
         h->tweets_per_s = number(event, "tweets_per_s");
         take_count(&h->epoch, event, "epoch");

@@ -27,6 +27,8 @@ struct history_lost {
     char host[256], operation[40];
 };
 
+#define HISTORY_EXPORTED 128
+
 struct history {
     bool any;         // there is an event
     uint64_t broken;  // whole lines that are no events; blank ones do not count
@@ -39,6 +41,7 @@ struct history {
     char ended[64];                    // "end", "stop: signal", … or "no stop event"
     struct history_lost lost;          // of a `stop` event that ended it
     uint64_t end_step;                 // of the last `end` event; 0: none
+    char exported[HISTORY_EXPORTED];   // kinds exported since the last step, each with a blank behind it: "model hf "
     char data_hash[33], base_hash[33]; // of the last `start` event
     struct history_evaluation *evaluations;
     size_t n, room;
@@ -55,6 +58,8 @@ void history_warn(const struct history *history, const char *path);
 // <folder>/events.jsonl; nothing (any false) if it is not there. STATUS_DATA: it has lines, and none
 // is an event.
 enum status history_read(struct history *out, const char *folder);
+// Whether `kind` is in `exported`.
+bool history_exported(const char *exported, const char *kind);
 void history_release(struct history *history);
 
 #endif

@@ -164,6 +164,7 @@ static void resume_adopt(struct trainer *t, struct trainer_state *saved) {
     t->state.best_step = saved->best_step;
     t->state.best_metric = saved->best_metric;
     t->state.evaluations_without_gain = saved->evaluations_without_gain;
+    t->state.evaluation_due = saved->evaluation_due;
     memcpy(t->state.run_id, saved->run_id, sizeof t->state.run_id);
     t->optimizer->step = saved->step;
     t->saved_step = saved->step;

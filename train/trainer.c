@@ -10,6 +10,8 @@
 
 #include <unistd.h>
 
+#define STOPPED_EARLY "before the first step of this start"
+
 double trainer_clock(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
@@ -140,6 +142,7 @@ static enum status open_ready(struct trainer *t) {
     t->weights_step = t->state.step;
     t->weights_epoch = t->state.epoch;
     t->end = trainer_ended(t) ? TRAINER_FINISHED : TRAINER_RUNNING;
+    t->idle = t->from && trainer_ended(t) && !t->state.evaluation_due && !t->best_lost;
     if (t->look)
         return STATUS_OK;
     TRY(peak_measure(&t->peak_flops, t->ops, t->pool));
@@ -175,11 +178,11 @@ static enum status trainer_phases(struct trainer *t, const struct job *job, stru
     TRY(folder_shared(t));
     TRY(inputs_begin(&t->inputs, job, base, comm));
     TRY(resume_choose(t));
-    TRY(boundary_before(t));
+    TRY(boundary_asked(t, STOPPED_EARLY));
     pulse_set(PULSE_TOKENISE);
     TRY(open_tokens(t));
     pulse_set(PULSE_START);
-    TRY(boundary_before(t));
+    TRY(boundary_asked(t, STOPPED_EARLY));
     TRY(comm_agree(comm, setup_plan(t)));
     TRY(comm_agree(comm, setup_model(t)));
     TRY(resume_load(t));
@@ -233,17 +236,17 @@ enum status trainer_failed(struct trainer *t, enum status status) {
 // Stopped between two evaluations, and now told to end there (a lower train.max_steps): its first evaluation is still
 // to come.
 static enum status run_unevaluated(struct trainer *t) {
-    bool better;
     if (t->end != TRAINER_FINISHED || t->complete || t->best_lost || t->state.best_step != 0 || t->state.step == 0)
         return STATUS_OK;
-    TRY(boundary_evaluate(t, &better));
-    t->saved_step = t->saved_cursor = UINT64_MAX;
-    return save_now(t);
+    t->idle = false;
+    t->state.evaluation_due = 1;
+    return boundary_due(t);
 }
 
 enum status trainer_run(struct trainer *t) {
     pulse_set(PULSE_BOUNDARY);
-    TRY(boundary_before(t));
+    TRY(boundary_asked(t, STOPPED_EARLY));
+    TRY(boundary_due(t));
     TRY(run_unevaluated(t));
     double besides = t->times.evaluate + t->times.save;
     t->begun = trainer_clock();

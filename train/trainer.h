@@ -108,6 +108,7 @@ struct trainer {
     bool best_lost;                    // the best checkpoint could not be used at the start
     bool diverged;                     // too many batches in a row were not finite
     bool complete;                     // it had ended before this start, with its last event written
+    bool idle;                         // training had ended before this start, and its last evaluation
     int stop_signal;                   // agreed by all ranks, as is the time
     bool stop_time;                    // train.max_time is over
     uint64_t saved_step, saved_cursor; // of the newest checkpoint, one on its way included; UINT64_MAX = none
@@ -160,14 +161,20 @@ enum status train_step(struct trainer *trainer, struct step_result *out);
 // boundary.c: what happens between two steps; and an evaluation on val, whose better score is the new best (ties: the
 // earlier).
 enum status trainer_boundary(struct trainer *trainer, const struct step_result *result);
-// STATUS_AGAIN if a rank has got a signal: before the first step there is nothing to save. Collective.
-enum status boundary_before(struct trainer *trainer);
 // The ranks have not computed the same: rank `other` has another `what` than rank 0. The run ends, the same on every
 // rank.
 enum status boundary_differs(const struct trainer *trainer, int other, const char *what);
 // For comm_flags_check. All values that are not finite are one: which NaN comes out of two may differ.
 uint64_t boundary_hash(double a, double b);
+// A signal ends it early (STATUS_OK): state.evaluation_due then stays set, for the next start.
 enum status boundary_evaluate(struct trainer *trainer, bool *better);
+// What is still due from before a stop.
+enum status boundary_due(struct trainer *trainer);
+// Where there is nothing to save: STATUS_AGAIN if a rank has got a signal, with its stop event where the run has begun.
+// `when`: "before the first step of this start". Collective.
+enum status boundary_asked(struct trainer *trainer, const char *when);
+// The same where all know of it.
+enum status boundary_given_up(struct trainer *trainer, const char *when);
 
 // evaluation.c: a split with the weights as they are now (brought up to date). Every rank gets the same answer.
 enum status evaluate_split(struct trainer *trainer, enum source_split split, struct evaluation *out);

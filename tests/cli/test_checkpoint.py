@@ -8,7 +8,7 @@ import subprocess
 import support as s
 
 ATTRIBUTES = {"step": 12, "cursor": 12, "epoch": 3, "seed": 42, "world": 1, "batch": 8, "parts": 4, "precision": "fp32", "steps_total": 12,
-              "skips_in_a_row": 0, "format": 1}
+              "skips_in_a_row": 0, "format": 2, "evaluation_due": 0}
 
 
 class CheckpointCase(s.Case):

@@ -6,6 +6,7 @@ FINETUNED_KILLS: how many (20; ctest's long.resume_killed: 200). FINETUNED_SEED:
 import os
 import random
 import shutil
+import subprocess
 import time
 
 import resume_support as r
@@ -57,7 +58,7 @@ class Killed(r.Runs):
         step = max(s.steps(self.out), default=0) if os.path.exists(f"{self.out}/events.jsonl") else 0
         begun, delay = MOMENTS[moment]
         with open(self.path("err"), "wb") as err:
-            process = s.subprocess.Popen(s.command(["run", job, "--out", self.out], ranks), stdin=s.subprocess.DEVNULL, stdout=err, stderr=err,
+            process = subprocess.Popen(s.command(["run", job, "--out", self.out], ranks), stdin=subprocess.DEVNULL, stdout=err, stderr=err,
                                          env=s.environment(**s.MPI_ENVIRONMENT, **self.environment()), start_new_session=True)
         self.addCleanup(lambda: process.poll() is None and r.kill_all(process))
         s.wait_for(begun(self.out, step), process)
