@@ -50,9 +50,11 @@ static void peer_read(struct watch *w, struct peer *peer);
 
 void *watch_teller_main(void *context) {
     struct watch *w = context;
-    while (sem_wait(&w->tell) != 0)
-        continue;
-    if (w->loss.reason) {
+    for (;;) {
+        while (sem_wait(&w->tell) != 0)
+            continue;
+        if (w->closing)
+            return NULL;
         pthread_mutex_lock(&w->lock);
         bool first = !w->teller || w->teller(w->teller_context, &w->loss);
         pthread_mutex_unlock(&w->lock);
@@ -60,7 +62,6 @@ void *watch_teller_main(void *context) {
             log_error("%s", w->line);
         sem_post(&w->told);
     }
-    return NULL;
 }
 
 static void tell(struct watch *w) {

@@ -86,6 +86,7 @@ static void watch_free(struct watch *w) {
         pthread_join(w->looks, NULL);
     }
     if (w->telling) {
+        w->closing = true;
         sem_post(&w->tell);
         pthread_join(w->tells, NULL);
     }

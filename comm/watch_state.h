@@ -74,6 +74,7 @@ struct watch {
 
     // to the telling thread
     sem_t tell, told;
+    bool closing;
     struct watch_loss loss;
     char line[1024];
     pthread_mutex_t lock; // of the two below
