@@ -126,24 +126,25 @@ static bool line_old(const struct watch *w, struct age *age, const struct pulse_
     return age->ticks > w->limit * (now->patient ? PULSE_PATIENCE : 1);
 }
 
-// Whether this process is stuck, and in what. The main thread may wait for one in the background that goes on, which is
-// watched for itself.
-static bool own_stuck(struct watch *w, enum pulse_operation *operation, const struct pulse *now) {
+static bool line_stuck(struct watch *w, struct age *age, const struct pulse_line *now) {
+    if (!line_old(w, age, now))
+        return false;
+    w->stuck_in = now->operation;
+    w->stuck_s = w->timeout * (now->patient ? PULSE_PATIENCE : 1);
+    return true;
+}
+
+// Whether this process is stuck. The main thread may wait for one in the background that goes on, which is watched for
+// itself.
+static bool own_stuck(struct watch *w, const struct pulse *now) {
     bool stuck = false, moved = false;
     for (unsigned i = 0; i < PULSE_BACKGROUND; i++) {
         moved = moved || now->background[i].beats != w->background[i].beats;
-        if (line_old(w, &w->background[i], &now->background[i])) {
-            *operation = now->background[i].operation;
-            stuck = true;
-        }
+        stuck = line_stuck(w, &w->background[i], &now->background[i]) || stuck;
     }
     if (moved)
         w->main.ticks = 0;
-    if (line_old(w, &w->main, &now->main) && !stuck && !moved) {
-        *operation = now->main.operation;
-        stuck = true;
-    }
-    return stuck;
+    return stuck || line_stuck(w, &w->main, &now->main);
 }
 
 static struct watch_loss loss_own(const struct watch *w, enum pulse_operation operation, uint64_t step) {
@@ -155,9 +156,9 @@ static struct watch_loss loss_own(const struct watch *w, enum pulse_operation op
                                .exit_code = status_exit_code(STATUS_TIMEOUT)};
 }
 
-static void __attribute__((noreturn)) say_stuck(struct watch *w, const struct watch_loss *loss) {
+static void __attribute__((noreturn)) say_stuck(struct watch *w, const struct watch_loss *loss, double seconds) {
     char how[64];
-    snprintf(how, sizeof how, "has made no progress for %g s,", w->timeout);
+    snprintf(how, sizeof how, "has made no progress for %g s,", seconds);
     watch_say(w, loss, how);
 }
 
@@ -172,23 +173,19 @@ static void peer_broken(struct watch *w, struct peer *peer) {
 static void own_look(struct watch *w) {
     struct pulse now;
     struct watch_note note;
-    enum pulse_operation operation = PULSE_START;
     pulse_read(&now);
-    if (!w->stuck && own_stuck(w, &operation, &now)) {
-        w->stuck = watch_ticks(w, ANSWER_S);
-        w->stuck_in = operation;
-        if (w->rank == 0 || w->peers[0].state != PEER_THERE) {
-            struct watch_loss loss = loss_own(w, operation, now.step);
-            say_stuck(w, &loss);
-        }
-    } else if (w->stuck && --w->stuck == 0) {
+    bool last = w->stuck == 1;
+    w->stuck = w->stuck ? w->stuck - 1 : own_stuck(w, &now) ? watch_ticks(w, ANSWER_S) : 0;
+    if (last || (w->stuck && (w->rank == 0 || w->peers[0].state != PEER_THERE))) {
         struct watch_loss loss = loss_own(w, w->stuck_in, now.step);
-        say_stuck(w, &loss);
+        say_stuck(w, &loss, w->stuck_s);
     }
     note_fill(&note, w->stuck ? WATCH_STUCK : WATCH_BEAT, &now);
-    if (w->stuck)
-        note.operation = (uint8_t)w->stuck_in;
     w->own = note;
+    if (w->stuck) {
+        note.operation = (uint8_t)w->stuck_in;
+        note.waited = w->stuck_s;
+    }
     for (int i = 0; i < w->n; i++)
         if (w->peers[i].state == PEER_THERE && !watch_send(&w->peers[i].line, &note))
             peer_broken(w, &w->peers[i]);
@@ -220,7 +217,7 @@ static void peer_note(struct watch *w, struct peer *peer, const struct watch_not
     peer->last = *note;
     if (note->kind == WATCH_STUCK && w->rank == 0) {
         struct watch_loss loss = loss_of(w, peer, "timeout");
-        say_stuck(w, &loss);
+        say_stuck(w, &loss, note->waited);
     }
     if (note->kind == WATCH_END) {
         if (w->rank == 0)

@@ -53,7 +53,7 @@ struct watch_note {
     int32_t exit_code;
     uint32_t wait; // number of the wait for other ranks
     uint64_t step;
-    double waited; // s, all in all
+    double waited; // s for others, all in all; WATCH_STUCK: s without a beat
 };
 _Static_assert(sizeof(struct watch_hello) == 24 && sizeof(struct watch_note) == 32, "sent as it lies in memory");
 

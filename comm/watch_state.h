@@ -56,6 +56,7 @@ struct watch {
     struct age main, background[PULSE_BACKGROUND];
     unsigned stuck; // ticks left for rank 0 to say that this rank is; 0: it is not
     enum pulse_operation stuck_in;
+    double stuck_s;  // without a beat
     unsigned ending; // ticks left, after an abort
     int exit_code;
     unsigned span;     // ticks, for who is slow
