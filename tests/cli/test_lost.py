@@ -4,8 +4,11 @@ nothing is left behind; and the next start ends with the weights of a run that w
 import contextlib
 import glob
 import os
+import random
+import shutil
 import signal
 import socket
+import sys
 import time
 
 import support as s
@@ -263,5 +266,44 @@ class Wrong(LostCase):
             self.assertRefused(result, 64, "FINETUNED_FAULT", word)
 
 
+class Random(LostCase):
+    """A rank of four is killed or stopped at a random moment of a run, FINETUNED_LOSSES times; each time the next start ends as it should."""
+
+    def slow(self):
+        """A run with its first step about to begin."""
+        process = self.start("delay:rank=0,at=forward,ms=20,count=9999")
+        self.assertTrue(s.wait_for(lambda: s.events(self.out, "start"), process))
+        return process
+
+    def test_any_moment(self):
+        draw = random.Random(int(os.environ.get("FINETUNED_SEED", "5")))
+        count, ends = int(os.environ.get("FINETUNED_LOSSES", "1")), {}
+        process = self.slow()
+        begun = time.monotonic()
+        self.assertExit(self.finish(process), 0)
+        whole = time.monotonic() - begun
+        for number in range(count):
+            shutil.rmtree(self.out)
+            kind, rank, moment = draw.choice(("KILL", "STOP")), draw.randrange(4), draw.uniform(0, 0.8) * whole
+            with self.subTest(number=number, kind=kind, rank=rank, moment=moment):
+                process = self.slow()
+                with contextlib.suppress(Exception):
+                    process.wait(moment)
+                if s.alive(self.pids[rank]):
+                    os.kill(self.pids[rank], getattr(signal, f"SIG{kind}"))
+                begun = time.monotonic()
+                result = s.finish(process, 60 + TIMEOUT)
+                self.assertLess(time.monotonic() - begun, TIMEOUT + 5 + SLACK, result)
+                self.assertIn(result.rc, (0, 75, 137) if kind == "KILL" else (0, 75), result)
+                ends[kind, result.rc] = ends.get((kind, result.rc), 0) + 1
+                self.nothing_left(process)
+                self.go_on((0, 3, 6))
+        print(f"{count} losses: {ends}")
+
+
+FEW = ("Killed.test_in_mid_step", "Killed.test_in_a_save", "Killed.test_in_export", "Stuck.test_rank_0_stopped", "Stuck.test_hangs_in_a_write",
+       "Slow.test_logged_and_waited_for", "Wrong.test_a_call_fails", "Wrong.test_corrupted_gradients", "Wrong.test_refused")
+
 if __name__ == "__main__":
+    sys.argv += FEW if os.environ.get("FINETUNED_FEW") else ()
     s.main()

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "support.h"
 
+#include "base/file.h"
+#include "train/events.h"
 #include "train/history.h"
+#include "train/lost.h"
 
 #include <math.h>
 
@@ -110,6 +113,64 @@ static void test_end(void **state) {
 }
 
 // Lines that are no events, and values of the wrong type.
+// A stop that names a rank; whatever comes after it has not.
+static void test_lost(void **state) {
+    (void)state;
+    const char *lost = START STEP(5, 101) "{\"event\": \"stop\", \"time\": 102, \"step\": 5, \"reason\": \"timeout\", "
+                                          "\"exit\": 75, \"rank\": 2, \"host\": \"b\", \"operation\": \"backward\"}\n";
+    const char *odd = START "{\"event\": \"stop\", \"reason\": \"timeout\", \"rank\": \"2\", \"host\": 3}\n";
+    struct history h;
+    size_t whole;
+    parse(&h, &whole, lost);
+    assert_string_equal(h.ended, "stop: timeout");
+    assert_int_equal(h.lost.rank, 2);
+    assert_string_equal(h.lost.host, "b");
+    assert_string_equal(h.lost.operation, "backward");
+    history_release(&h);
+    parse(&h, &whole, odd);
+    assert_int_equal(h.lost.rank, -1);
+    assert_string_equal(h.lost.host, "");
+    history_release(&h);
+    parse(&h, &whole, START STEP(5, 101));
+    assert_int_equal(h.lost.rank, -1);
+    history_release(&h);
+}
+
+static void write_file(const char *folder, const char *name, const char *lines) {
+    char path[300];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs(lines, file);
+    fclose(file);
+}
+
+// Where rank 0 was lost another rank's file tells of it; one that is older than what rank 0 wrote since does not.
+static void test_other_rank(void **state) {
+    (void)state;
+    const char *stop = "{\"event\": \"stop\", \"time\": 103, \"step\": 6, \"reason\": \"peer_lost\", \"exit\": 75, "
+                       "\"rank\": 0, \"host\": \"a\", \"operation\": \"export\"}\n";
+    struct events_previous previous;
+    char folder[] = "/tmp/finetuned-history-XXXXXX";
+    assert_non_null(mkdtemp(folder));
+    write_file(folder, "events.jsonl", START STEP(5, 101));
+    write_file(folder, "events.rank-1.jsonl", stop);
+    write_file(folder, "events.rank-x.jsonl", stop);
+    assert_ok(events_look(&previous, folder));
+    assert_string_equal(previous.ended, "stop: peer_lost");
+    assert_int_equal(previous.lost.rank, 0);
+    assert_string_equal(previous.lost.operation, "export");
+    assert_int_equal(previous.step, 5);
+    write_file(folder, "events.jsonl", START STEP(7, 104));
+    assert_ok(events_look(&previous, folder));
+    assert_string_equal(previous.ended, "no stop event");
+    assert_int_equal(previous.lost.rank, -1);
+    assert_ok(file_remove(folder));
+    assert_true(lost_is("events.rank-12.jsonl"));
+    assert_false(lost_is("events.rank-.jsonl") || lost_is("events.rank-1.json") || lost_is("events.jsonl") ||
+                 lost_is("events.rank-1x.jsonl"));
+}
+
 static void test_odd(void **state) {
     (void)state;
     struct history h;
@@ -129,8 +190,13 @@ static void test_odd(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_course), cmocka_unit_test(test_resume),          cmocka_unit_test(test_end),
-        cmocka_unit_test(test_afresh), cmocka_unit_test(test_evaluated_again), cmocka_unit_test(test_odd)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_course),
+                                       cmocka_unit_test(test_resume),
+                                       cmocka_unit_test(test_end),
+                                       cmocka_unit_test(test_afresh),
+                                       cmocka_unit_test(test_evaluated_again),
+                                       cmocka_unit_test(test_lost),
+                                       cmocka_unit_test(test_other_rank),
+                                       cmocka_unit_test(test_odd)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
