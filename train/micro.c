@@ -3,6 +3,8 @@
 
 #include "model/flops.h"
 
+#define WALK_EXAMPLES ((uint64_t)1 << 22) // of the plan that a start looks at: well under a second
+
 static const struct shard *train_shard(const struct trainer *t) {
     return &t->inputs.shards[SPLIT_TRAIN];
 }
@@ -37,7 +39,8 @@ struct micro micro_begin(const struct trainer *t, const struct plan_batch *globa
     return micro_cut(t, global, (uint32_t)t->comm->rank * t->parts_own);
 }
 
-// micro_plan has walked the cursors of a run without skipped batches; those that come behind them need not fit.
+// micro_plan has walked the cursors of a run without skipped batches, or the first of them; those that come behind them
+// need not fit.
 enum status micro_room(const struct trainer *t, const struct micro *micro, uint64_t cursor) {
     bool fits = micro->n <= t->max_micro;
     for (uint32_t m = 0; m < micro->n && fits; m++)
@@ -45,8 +48,8 @@ enum status micro_room(const struct trainer *t, const struct micro *micro, uint6
     if (fits)
         return STATUS_OK;
     return status_set(STATUS_USAGE,
-                      "train.max_tokens: %lld: after skipped batches, batch %llu needs more than the run was planned "
-                      "for: start it again with a larger train.max_tokens",
+                      "train.max_tokens: %lld: batch %llu, behind those that were looked at, needs more than the run "
+                      "was planned for: start it again with a larger train.max_tokens",
                       (long long)t->job->train.max_tokens, (unsigned long long)cursor);
 }
 
@@ -80,7 +83,7 @@ static enum status micro_check(const struct trainer *t, const struct plan_batch 
     return STATUS_OK;
 }
 
-// Walks the plan: only where the largest conceivable batch does not fit anyway.
+// Walks the plan: only where the largest conceivable batch does not fit anyway, and the run is not too long.
 static enum status micro_walk(struct trainer *t, uint64_t batches, uint32_t *max_tokens, uint32_t *max_micro) {
     for (uint64_t cursor = 0; cursor < batches; cursor++) {
         struct plan_batch global;
@@ -119,6 +122,29 @@ static enum status largest_batch(const struct trainer *t, uint64_t *out) {
     return STATUS_OK;
 }
 
+// For runs too long to be walked: what no batch exceeds. Parts are filled longest example first, each into the part
+// with the fewest tokens; so a part has at most the mean, before its last example, and that example.
+static bool micro_bound(const struct trainer *t, uint64_t largest, uint32_t *max_micro) {
+    uint64_t part = largest / t->plan.parts + 1 + train_shard(t)->longest;
+    uint32_t parts = t->parts_own;
+    while (parts > 1 && parts * part > (uint64_t)t->job->train.max_tokens)
+        parts /= 2;
+    *max_micro = t->parts_own / parts;
+    return parts * part <= (uint64_t)t->job->train.max_tokens;
+}
+
+// A start must not take longer because the run is long.
+static enum status micro_long(struct trainer *t, uint64_t batches, uint64_t looked, uint64_t largest,
+                              uint32_t *max_tokens, uint32_t *max_micro) {
+    if (micro_bound(t, largest, max_micro))
+        return STATUS_OK;
+    *max_micro = 1;
+    log_info("train.max_tokens: the first %llu of %llu batches were looked at; should a later one need more, the run "
+             "stops there and says so",
+             (unsigned long long)looked, (unsigned long long)batches);
+    return micro_walk(t, looked, max_tokens, max_micro);
+}
+
 enum status micro_plan(struct trainer *t, uint64_t steps, uint32_t *max_tokens, uint32_t *max_micro) {
     uint64_t limit = (uint64_t)t->job->train.max_tokens, largest = 0;
     if (train_shard(t)->longest > limit)
@@ -129,5 +155,8 @@ enum status micro_plan(struct trainer *t, uint64_t steps, uint32_t *max_tokens, 
     TRY(largest_batch(t, &largest));
     *max_tokens = (uint32_t)(largest < limit ? largest : limit);
     *max_micro = 1;
+    uint64_t looked = WALK_EXAMPLES / t->plan.batch + 1;
+    if (largest > limit && steps > looked)
+        return micro_long(t, steps, looked, largest, max_tokens, max_micro);
     return largest <= limit ? STATUS_OK : micro_walk(t, steps, max_tokens, max_micro);
 }

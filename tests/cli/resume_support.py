@@ -3,7 +3,6 @@
 import contextlib
 import hashlib
 import os
-import random
 import shutil
 import signal
 import time
@@ -83,13 +82,6 @@ def kill_all(process):
             break
         time.sleep(0.002)
     process.communicate()
-
-
-def segments():
-    """Open MPI's blocks of shared memory that nobody has mapped any more can't be told from others' by name: those there are."""
-    with contextlib.suppress(OSError):
-        return {n for n in os.listdir("/dev/shm") if n.startswith("vader_segment")}
-    return set()
 
 
 class Runs(s.Case):

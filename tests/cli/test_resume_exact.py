@@ -152,13 +152,15 @@ class Stopped(r.Runs):
 
 class Long(r.Runs):
     def test_step_600000(self):
-        """Nothing is replayed: the first new step comes within 10 s, also where the plan is walked for micro-batches."""
+        """Nothing is replayed: the first new step comes within 10 s, also where the plan is walked for micro-batches, in full or in part."""
         tool = os.path.join(s.BUILD, "tests", "checkpoint_edit")
         if not os.path.exists(tool):
             s.skip("tests/checkpoint_edit is not built")
-        for name, keys in (("plain", {}), ("micro", {"train__max_tokens": 100}), ("cosine", {"train__schedule": "cosine", "train__warmup": 0.1})):
+        kinds = {"plain": {}, "cosine": {"train__schedule": "cosine", "train__warmup": 0.1}, "micro": {"train__max_tokens": 100},
+                 "bounded": {"train__max_tokens": 200, "train__epochs": 1000000}, "partly": {"train__max_tokens": 100, "train__epochs": 1000000}}
+        for name, keys in kinds.items():
             with self.subTest(name):
-                job = self.job(name, **{**keys, "train__epochs": 130000})
+                job = self.job(name, **{"train__epochs": 130000, **keys})
                 shutil.rmtree(self.out, ignore_errors=True)
                 self.train(job, "--train.max_time", 1e-6, rc=75)
                 at = s.checkpoint(self.out)
