@@ -20,7 +20,7 @@ class Points(r.Runs):
         for step in steps:
             with self.subTest(step=step, **keys):
                 self.cut(unbroken, step)
-                self.train(job, env=env, ranks=ranks)
+                self.train(job, "--checkpoints.every", 0, env=env, ranks=ranks)
                 resume, = s.events(self.out, "resume")
                 self.assertEqual((resume["step"], resume["skipped"]), (step, []))
                 self.assertSameEnd(unbroken)
@@ -116,7 +116,7 @@ class Stopped(r.Runs):
 
     def test_worlds(self):
         """4 ranks, then 1, then 2: the bits of an unbroken run on one rank."""
-        job = self.job(train__epochs=8)
+        job = self.job(train__epochs=8, checkpoints__every=0)
         unbroken = self.unbroken(job)
         steps = [self.stop(job, 2, ranks=4, rank=3), self.stop(job, 12)]
         self.train(job, ranks=2)

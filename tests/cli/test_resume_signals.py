@@ -33,7 +33,7 @@ def ranks(process, n):
 class Signals(r.Runs):
     """Fifteen steps; evaluations that take a while: val and test are much larger than train."""
 
-    rows = (38, 2500, 1500)
+    rows = (38, 1300, 800)
     keys = {**r.Runs.keys, "checkpoints__every": 4}
 
     @classmethod
