@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static pthread_once_t h5_once = PTHREAD_ONCE_INIT;
 
@@ -14,9 +15,34 @@ static void h5_first(void) {
     H5open();
 }
 
+// Of this thread's calls since h5_start: the errno of the first read that failed, 0 for none.
+static _Thread_local int h5_read_errno;
+
+// "file read failed: time = …, errno = 5, error message = …" (H5FDsec2.c)
+static herr_t h5_read_take(unsigned n, const H5E_error2_t *error, void *context) {
+    const char *at = error->min_num == H5E_READERROR && error->desc ? strstr(error->desc, "errno = ") : NULL;
+    (void)n, (void)context;
+    if (at && !h5_read_errno)
+        h5_read_errno = (int)strtol(at + strlen("errno = "), NULL, 10);
+    return 0;
+}
+
+// Called where a call of the library failed; nothing is printed.
+static herr_t h5_failed(hid_t stack, void *context) {
+    (void)context;
+    return H5Ewalk2(stack, H5E_WALK_UPWARD, h5_read_take, NULL);
+}
+
 void h5_start(void) {
     pthread_once(&h5_once, h5_first);
-    H5Eset_auto2(H5E_DEFAULT, NULL, NULL); // each thread has a stack of its own
+    h5_read_errno = 0;
+    H5Eset_auto2(H5E_DEFAULT, h5_failed, NULL); // each thread has a stack of its own
+}
+
+enum status h5_blame(enum status status, const char *path) {
+    if (status != STATUS_DATA || !h5_read_errno)
+        return status;
+    return status_set(STATUS_IO, "read %s: %s", path, strerror(h5_read_errno));
 }
 
 void checkpoint_library(char *out, size_t size) {

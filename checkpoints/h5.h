@@ -12,6 +12,9 @@
 // first call (so that it works on NFS and Lustre) and silences this thread's error printing.
 void h5_start(void);
 
+// What was taken for bad data (STATUS_DATA) since h5_start may be a disk that could not be read: then STATUS_IO.
+enum status h5_blame(enum status status, const char *path);
+
 // "format: what HDF5 says, innermost". Call it before any other call of HDF5, which would clear what it says.
 enum status h5_error(enum status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

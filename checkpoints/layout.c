@@ -277,7 +277,7 @@ static enum status layout_open(hid_t *out, const char *path) {
     *out = H5Fopen(path, H5F_ACC_RDONLY, access);
     enum status status = *out < 0 ? h5_error(STATUS_DATA, "open %s", path) : STATUS_OK;
     H5Pclose(access);
-    return status;
+    return h5_blame(status, path);
 }
 
 enum status layout_check(struct trainer_state *state, const char *path, const struct manifest *manifest,
@@ -285,7 +285,7 @@ enum status layout_check(struct trainer_state *state, const char *path, const st
     hid_t file;
     struct trainer_state found = {0};
     TRY(layout_open(&file, path));
-    enum status status = layout_check_file(&found, file, manifest, table, path);
+    enum status status = h5_blame(layout_check_file(&found, file, manifest, table, path), path);
     H5Fclose(file);
     if (status == STATUS_OK && state)
         *state = found;
@@ -314,7 +314,7 @@ enum status layout_shapes(json_t **out, const char *path, const struct manifest 
     *out = NULL;
     TRY(layout_open(&file, path));
     json_t *shapes = json_object();
-    enum status status = layout_shapes_read(shapes, file, manifest, path);
+    enum status status = h5_blame(layout_shapes_read(shapes, file, manifest, path), path);
     H5Fclose(file);
     if (status == STATUS_OK)
         *out = shapes;

@@ -34,6 +34,8 @@ static bool rooms_same(const struct dry_room *a, const struct dry_room *b) {
 static enum status rooms_open(struct dry_report *r) {
     const struct job *job = r->trainer->job;
     uint64_t more = r->disk.most > r->disk.there ? r->disk.most - r->disk.there : 0;
+    if (!more && r->work.steps)
+        more = 1; // the old ones go when the new one is there
     TRY(room_open(&r->rooms[r->n_rooms++], job->checkpoints.dir, more * r->disk.checkpoint, "checkpoints"));
     TRY(room_open(&r->rooms[r->n_rooms++], job->out, r->disk.model + r->disk.artifacts + r->disk.shards,
                   "model and artifacts"));
@@ -72,6 +74,15 @@ enum status dry_report_room(const struct dry_report *report) {
                               room->folder, room->what, unit_bytes(room->needed).text, unit_bytes(room->free).text);
     }
     return STATUS_OK;
+}
+
+enum status dry_room(const struct trainer *t) {
+    struct dry_report report = {0};
+    enum status status = dry_report_open(&report, t);
+    if (status == STATUS_OK)
+        status = dry_report_room(&report);
+    dry_report_close(&report);
+    return status;
 }
 
 static bool report_fits(const struct dry_report *r) {

@@ -38,6 +38,9 @@ uint64_t dry_report_memory(const struct dry_report *report);
 // STATUS_IO if some file system has too little room, naming it.
 enum status dry_report_room(const struct dry_report *report);
 
+// The same of a trainer that is about to take its first step.
+enum status dry_room(const struct trainer *trainer);
+
 // Collective; rank 0 prints. What run would refuse is refused in the same words with the same code.
 enum status dry_run(const struct job *job, struct base *base, struct comm *comm, bool json);
 

@@ -1,14 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/run_job.h"
 
+#include "daemon/dry_run.h"
 #include "daemon/run_export.h"
 #include "train/report.h"
+
+// A disk that will be full is told before anything is trained.
+static enum status run_room(const struct trainer *t) {
+    bool asks = t->comm->rank == 0 && t->end == TRAINER_RUNNING;
+    return comm_agree(t->comm, asks ? dry_room(t) : STATUS_OK);
+}
 
 static enum status run_phases(struct trainer *t, const struct job *job, struct base *base, struct comm *comm,
                               double spent) {
     uint32_t make;
     TRY(trainer_open(t, job, base, comm));
     t->spent = spent;
+    TRY(run_room(t));
     TRY(trainer_run(t));
     TRY(run_missing(&make, t));
     if (!make)

@@ -62,8 +62,9 @@ enum status dry_disk(struct dry_disk *out, const struct trainer *t) {
     uint64_t most = (uint64_t)job->checkpoints.keep + 2;
     out->most = made < most ? made : most;
     out->model = t->table.count * (job->export.dtype == JOB_BF16 ? 2 : 4) + disk_base_files(job);
-    out->artifacts = disk_artifacts(job) * out->model;
-    for (int split = 0; split < SPLITS; split++)
+    uint64_t kinds = disk_artifacts(job);
+    out->artifacts = (kinds + (kinds > 0)) * out->model; // one directory more while an archive is being made of it
+    for (int split = 0; split < SPLITS && t->look; split++)
         out->shards += t->inputs.made[split] ? t->inputs.shards[split].map.size : 0;
     return STATUS_OK;
 }

@@ -19,8 +19,8 @@ struct dry_disk {
     uint64_t there;      // how many are there
     uint64_t most;       // how many there can be at once: the newest, the best, and one on its way
     uint64_t model;      // bytes of <out>/model
-    uint64_t artifacts;  // bytes of <out>/artifacts, at most
-    uint64_t shards;     // bytes of token shards that are not in the cache yet
+    uint64_t artifacts;  // bytes of <out>/artifacts, at most, and of what is beside them on the way
+    uint64_t shards;     // bytes of token shards that trainer_look did not find in the cache
 };
 enum status dry_disk(struct dry_disk *out, const struct trainer *t);
 
