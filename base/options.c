@@ -151,7 +151,7 @@ const struct option options[] = {
     INTEGER("checkpoints.keep", checkpoints.keep, "3", 1, 1000000,
             .help = "newest ones that stay, and the best beside them"),
     {.key = "checkpoints.buffer", .type = OPTION_SIZE, AT(checkpoints.buffer), .fallback = "512MiB", .least = 0, .most = 1099511627776.0,
-     .help = "of each rank, for what an update would overwrite before it is written (no effect yet: a save holds training)"},
+     .help = "of each rank, for what an update would overwrite before it is written; what does not fit waits (0: all of it)"},
     TEXT("checkpoints.resume", checkpoints.resume, "auto", .range = "auto, never, or a checkpoint's path",
          .help = "auto: go on from the newest good checkpoint"),
 

@@ -179,14 +179,26 @@ static enum status save_written(struct checkpoint_saved *out, struct checkpoint 
 
 // ---- commit, by rank 0
 
-static enum status save_commit(struct checkpoint *save) {
-    enum status status = STATUS_OK;
-    if (save->comm->rank == 0) {
-        status = commit_folder(save->folder, save->dir, save->table, &save->pieces, &save->rest, &save->state);
-        if (status == STATUS_OK)
-            commit_tidy(save->dir, &save->state);
-    }
-    return comm_agree(save->comm, save_error(save, status));
+static enum status save_commit_folder(struct checkpoint_saved *out, struct checkpoint *save) {
+    struct removal *removal = out->removal = calloc(1, sizeof *removal);
+    if (!removal)
+        return status_set(STATUS_SYSTEM, "checkpoint: no memory");
+    TRY(commit_folder(save->folder, save->dir, save->table, &save->pieces, &save->rest, &save->state, removal));
+    commit_tidy(save->dir, &save->state, removal);
+    removal_begin(removal);
+    return STATUS_OK;
+}
+
+static enum status save_commit(struct checkpoint_saved *out, struct checkpoint *save) {
+    enum status status = save->comm->rank == 0 ? save_error(save, save_commit_folder(out, save)) : STATUS_OK;
+    return comm_agree(save->comm, status);
+}
+
+void checkpoint_saved_settle(struct checkpoint_saved *saved) {
+    if (saved->removal)
+        removal_end(saved->removal);
+    free(saved->removal);
+    saved->removal = NULL;
 }
 
 static enum status save_result(struct checkpoint_saved *out, const struct checkpoint *save) {
@@ -259,7 +271,7 @@ enum checkpoint_progress checkpoint_progress(const struct checkpoint *save) {
 static enum status save_phases(struct checkpoint_saved *out, struct checkpoint *save) {
     TRY(save_written(out, save));
     double begun = save_clock();
-    TRY(save_commit(save));
+    TRY(save_commit(out, save));
     out->held_s += save_clock() - begun;
     return save_result(out, save);
 }
@@ -270,10 +282,12 @@ enum status checkpoint_commit(struct checkpoint_saved *out, struct checkpoint *s
     if (failed)
         writer_cancel(save->writer);
     enum status status = save_phases(out, save);
-    if (status == STATUS_OK)
+    if (status == STATUS_OK) {
         save_free(save);
-    else
+    } else {
+        checkpoint_saved_settle(out);
         checkpoint_rollback(save);
+    }
     return status;
 }
 
@@ -296,7 +310,9 @@ enum status checkpoint_save(struct checkpoint_saved *out, struct comm *comm, con
     struct checkpoint *checkpoint;
     *out = (struct checkpoint_saved){0};
     TRY(checkpoint_begin(&checkpoint, comm, dir, table, arenas, state));
-    return checkpoint_commit(out, checkpoint, false);
+    TRY(checkpoint_commit(out, checkpoint, false));
+    checkpoint_saved_settle(out);
+    return STATUS_OK;
 }
 
 enum status checkpoint_size(uint64_t *bytes, const struct param_table *table, const struct trainer_state *state) {

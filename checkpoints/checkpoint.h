@@ -57,7 +57,10 @@ struct checkpoint_saved {
     // Seconds, of the slowest rank: what its main thread spent on this checkpoint, waits included; what the writing
     // took.
     double held_s, write_s;
+    struct removal *removal; // rank 0: what is being deleted since then; NULL: nothing
 };
+// Waits until what the commit found too old is deleted. The path is the caller's.
+void checkpoint_saved_settle(struct checkpoint_saved *saved);
 
 // A checkpoint on its way: each rank's writer thread writes its pieces straight from the arenas while training goes on.
 struct checkpoint;
@@ -75,14 +78,15 @@ void checkpoint_release(struct checkpoint *checkpoint, unsigned bucket);
 enum checkpoint_progress { CHECKPOINT_BUSY, CHECKPOINT_WRITTEN, CHECKPOINT_FAILED };
 enum checkpoint_progress checkpoint_progress(const struct checkpoint *checkpoint);
 // Collective: waits for this rank's writer, then gathers the hashes and commits: updates `latest` and, if
-// state->best_step == state->step, `best`, then deletes old ones beyond `keep` (best is kept). `failed`: some rank's
-// writer is known to have failed; the others' are not waited for. Statuses as checkpoint_begin. Ends the checkpoint.
+// state->best_step == state->step, `best`, then old ones beyond `keep` go (best is kept): by a thread that
+// checkpoint_saved_settle waits for. `failed`: some rank's writer is known to have failed; the others' are not waited
+// for. Statuses as checkpoint_begin. Ends the checkpoint.
 enum status checkpoint_commit(struct checkpoint_saved *out, struct checkpoint *checkpoint, bool failed);
 // Not collective: ends this rank's writer; rank 0 removes the temporary folder. Keeps the thread's message. NULL is
 // fine.
 void checkpoint_rollback(struct checkpoint *checkpoint);
 
-// Begin and commit at once.
+// Begin, commit and settle at once.
 enum status checkpoint_save(struct checkpoint_saved *out, struct comm *comm, const struct checkpoint_dir *dir,
                             const struct param_table *table, const struct checkpoint_arenas *arenas,
                             const struct trainer_state *state);

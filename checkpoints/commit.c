@@ -136,8 +136,17 @@ static enum status commit_place(const char *folder, const char *path, const char
     return status;
 }
 
+// Another that the same run wrote stood there and is now at `left`.
+static void commit_replaced(const char *left, struct removal *removal) {
+    char *path = strdup(left);
+    if (path)
+        removal_add(removal, path);
+    else
+        commit_warn(file_remove(left));
+}
+
 static enum status commit_rename(const char *folder, const char *path, const struct checkpoint_dir *dir,
-                                 const struct trainer_state *state) {
+                                 const struct trainer_state *state, struct removal *removal) {
     struct stat info;
     char *aside = NULL;
     bool there = lstat(path, &info) == 0;
@@ -153,27 +162,35 @@ static enum status commit_rename(const char *folder, const char *path, const str
     if (status == STATUS_OK)
         status = file_sync_folder(dir->path);
     if (status == STATUS_OK && own)
-        commit_warn(file_remove(exchanged ? folder : aside)); // the one that was replaced
+        commit_replaced(exchanged ? folder : aside, removal);
     free(aside);
     return status;
 }
 
 enum status commit_folder(const char *folder, const struct checkpoint_dir *dir, const struct param_table *table,
-                          const struct pieces *pieces, const struct rest *rest, const struct trainer_state *state) {
+                          const struct pieces *pieces, const struct rest *rest, const struct trainer_state *state,
+                          struct removal *removal) {
     TRY(commit_manifest(folder, dir->path, table, pieces, rest, state));
     char *path = step_path(dir->path, state->step);
-    enum status status =
-        path ? commit_rename(folder, path, dir, state) : status_set(STATUS_SYSTEM, "checkpoint %s: no memory", folder);
+    enum status status = path ? commit_rename(folder, path, dir, state, removal)
+                              : status_set(STATUS_SYSTEM, "checkpoint %s: no memory", folder);
     free(path);
     return status;
 }
 
 // ---- afterwards
 
+static void commit_remove(const struct checkpoint_dir *dir, uint64_t step, struct removal *removal) {
+    char *temporary;
+    commit_warn(step_remove(&temporary, dir->path, step));
+    if (temporary)
+        removal_add(removal, temporary);
+}
+
 // Walks from the newest, which was just written: keeps `keep` good ones, and the best, and leaves alone what is no
 // checkpoint.
 static void commit_retain(const struct checkpoint_dir *dir, const struct trainer_state *state,
-                          const struct steps *steps) {
+                          const struct steps *steps, struct removal *removal) {
     uint32_t kept = 0, keep = dir->keep ? dir->keep : 1;
     for (size_t i = steps->n; i-- > 0;) {
         uint64_t step = steps->at[i];
@@ -187,11 +204,11 @@ static void commit_retain(const struct checkpoint_dir *dir, const struct trainer
         if (kept < keep)
             kept++;
         else if (!state->best_step || step != state->best_step)
-            commit_warn(step_remove(dir->path, step));
+            commit_remove(dir, step, removal);
     }
 }
 
-void commit_tidy(const struct checkpoint_dir *dir, const struct trainer_state *state) {
+void commit_tidy(const struct checkpoint_dir *dir, const struct trainer_state *state, struct removal *removal) {
     struct steps steps;
     commit_warn(step_link(dir->path, "latest", state->step));
     if (state->best_step && state->best_step == state->step)
@@ -199,6 +216,6 @@ void commit_tidy(const struct checkpoint_dir *dir, const struct trainer_state *s
     enum status status = steps_list(&steps, dir->path);
     commit_warn(status);
     if (status == STATUS_OK)
-        commit_retain(dir, state, &steps);
+        commit_retain(dir, state, &steps, removal);
     steps_release(&steps);
 }

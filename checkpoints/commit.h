@@ -5,15 +5,18 @@
 
 #include "checkpoints/checkpoint.h"
 #include "checkpoints/pieces.h"
+#include "checkpoints/removal.h"
 #include "checkpoints/rest.h"
 
 // `folder` holds checkpoint.h5, written and fsynced: MANIFEST.json, fsyncs, the rename to step-N, fsync of the parent.
-// What stands at step-N already is set aside, unless it is the same run's (then it is replaced).
+// What stands at step-N already is set aside, unless it is the same run's (then it is replaced). What is to be deleted
+// is added to `removal`.
 enum status commit_folder(const char *folder, const struct checkpoint_dir *dir, const struct param_table *table,
-                          const struct pieces *pieces, const struct rest *rest, const struct trainer_state *state);
+                          const struct pieces *pieces, const struct rest *rest, const struct trainer_state *state,
+                          struct removal *removal);
 
 // The links latest and best; then old ones beyond `keep` go. The checkpoint is good whatever happens here: failures are
 // logged.
-void commit_tidy(const struct checkpoint_dir *dir, const struct trainer_state *state);
+void commit_tidy(const struct checkpoint_dir *dir, const struct trainer_state *state, struct removal *removal);
 
 #endif

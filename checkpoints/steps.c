@@ -96,7 +96,7 @@ enum status step_aside(char **aside, const char *dir, uint64_t step) {
     return status;
 }
 
-enum status step_remove(const char *dir, uint64_t step) {
+enum status step_remove(char **temporary, const char *dir, uint64_t step) {
     char name[STEP_NAME];
     step_name(name, step);
     char *from = path_join(dir, name);
@@ -106,9 +106,9 @@ enum status step_remove(const char *dir, uint64_t step) {
         status = status_set(STATUS_SYSTEM, "remove step %" PRIu64 " in %s: no memory", step, dir);
     else if (rename(from, to) != 0)
         status = status_errno(STATUS_IO, "remove %s", from);
-    else
-        status = file_remove(to);
-    free(to);
+    if (status != STATUS_OK)
+        free(to);
+    *temporary = status == STATUS_OK ? to : NULL;
     free(from);
     return status;
 }

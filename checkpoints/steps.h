@@ -29,8 +29,8 @@ void steps_release(struct steps *steps);
 char *step_path(const char *dir, uint64_t step);
 // Renames it to the first free step-N.aside-K; `aside` (may be NULL): the new path, malloc'ed.
 enum status step_aside(char **aside, const char *dir, uint64_t step);
-// Deletes it. A crash on the way leaves a temporary name, never half a checkpoint.
-enum status step_remove(const char *dir, uint64_t step);
+// Gives it a temporary name to be deleted under (malloc'ed): never is half a checkpoint there.
+enum status step_remove(char **temporary, const char *dir, uint64_t step);
 
 // Points the relative link <dir>/<name> at a step, in one go; removes it (what is no link stays).
 enum status step_link(const char *dir, const char *name, uint64_t step);

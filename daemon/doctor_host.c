@@ -153,7 +153,7 @@ static void memory_job(struct doctor *d, const struct host_memory *m) {
     uint64_t ranks = doctor_ranks(d), all = rank->total * ranks;
     uint64_t sure = (rank->weights + rank->moments + rank->gradients) * ranks;
     static const char fix[] =
-        "lower train.max_tokens or data.max_length, start fewer ranks here, or take a larger host";
+        "lower train.max_tokens, data.max_length or checkpoints.buffer, start fewer ranks here, or take a larger host";
     if (sure > m->available)
         doctor_fail(d, STATUS_DEVICE, fix,
                     "the job needs %s for weights, moments and gradients of %u rank%s, %s is available",

@@ -124,9 +124,10 @@ static void print_steps(const struct dry_report *r) {
 
 static void print_memory(const struct dry_report *r) {
     const struct dry_memory *m = &r->memory;
-    printf("memory       %s a rank at most: weights %s, moments %s, gradients %s, activations %s, other %s\n",
+    printf("memory       %s a rank at most: weights %s, moments %s, gradients %s, activations %s, saves %s, other %s\n",
            unit_bytes(m->total).text, unit_bytes(m->weights).text, unit_bytes(m->moments).text,
-           unit_bytes(m->gradients).text, unit_bytes(m->activations).text, unit_bytes(m->other).text);
+           unit_bytes(m->gradients).text, unit_bytes(m->activations).text, unit_bytes(m->saves).text,
+           unit_bytes(m->other).text);
     if (r->available != HOST_NONE)
         printf("             %s for %d rank%s of this host, %s available%s\n", unit_bytes(dry_report_memory(r)).text,
                r->trainer->comm->local_world, r->trainer->comm->local_world == 1 ? "" : "s",
@@ -234,9 +235,9 @@ static void report_json(const struct dry_report *r) {
                 (ull)r->work.evaluations, t->plan.parts, t->max_micro, t->batch_tokens);
     text_printf(&json,
                 ", \"memory\": {\"weights\": %llu, \"moments\": %llu, \"gradients\": %llu, \"activations\": %llu, "
-                "\"other\": %llu, \"rank\": %llu, \"host\": %llu, \"available\": ",
-                (ull)m->weights, (ull)m->moments, (ull)m->gradients, (ull)m->activations, (ull)m->other, (ull)m->total,
-                (ull)dry_report_memory(r));
+                "\"saves\": %llu, \"other\": %llu, \"rank\": %llu, \"host\": %llu, \"available\": ",
+                (ull)m->weights, (ull)m->moments, (ull)m->gradients, (ull)m->activations, (ull)m->saves, (ull)m->other,
+                (ull)m->total, (ull)dry_report_memory(r));
     text_printf(&json, r->available == HOST_NONE ? "null}" : "%llu}", (ull)r->available);
     text_printf(&json,
                 ", \"disk\": {\"checkpoint\": %llu, \"checkpoints\": %llu, \"checkpoints_there\": %llu, \"model\": "

@@ -17,10 +17,11 @@ struct dry_memory dry_memory(const struct trainer *t) {
                            .moments = 2 * t->arena.size,
                            .gradients = t->gradients_bytes,
                            .activations = pass_bytes(t->pass),
+                           .saves = save_aside(t),
                            .other = PROGRAM_BYTES};
     for (int split = 0; split < SPLITS; split++)
         m.other += t->inputs.shards[split].map.size;
-    m.total = m.weights + m.moments + m.gradients + m.activations + m.other;
+    m.total = m.weights + m.moments + m.gradients + m.activations + m.saves + m.other;
     return m;
 }
 

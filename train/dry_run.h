@@ -9,6 +9,7 @@
 // Bytes of one rank. Arenas count as if all of them were in use, which makes it an upper bound.
 struct dry_memory {
     uint64_t weights, moments, gradients, activations; // activations: of the largest micro-batch, or of evaluation
+    uint64_t saves;                                    // what is copied aside for them
     uint64_t other;                                    // token shards, mapped, and the program itself
     uint64_t total;
 };

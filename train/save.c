@@ -30,6 +30,11 @@ static enum status save_check(struct trainer *t) {
 #define SAVE_FAILED (1u << 31)
 _Static_assert(((SAVE_BUSY | SAVE_FAILED) & STOP_FLAGS) == 0, "flags of their own");
 
+uint64_t save_aside(const struct trainer *t) {
+    uint64_t own = 3 * t->table.count * sizeof(float) / (uint64_t)t->comm->world;
+    return own < t->checkpoints.buffer ? own : t->checkpoints.buffer;
+}
+
 void save_release(struct trainer *t, unsigned l) {
     if (t->saving.checkpoint && bucket_due(t->optimizer, l))
         checkpoint_release(t->saving.checkpoint, l);
@@ -74,16 +79,19 @@ static enum status save_event(struct trainer *t, const struct checkpoint_saved *
 }
 
 enum status save_wait(struct trainer *t) {
-    struct checkpoint_saved saved;
-    struct saving saving = t->saving;
-    if (!saving.checkpoint)
+    struct saving *saving = &t->saving;
+    struct checkpoint *checkpoint = saving->checkpoint;
+    if (!checkpoint)
         return STATUS_OK;
     enum pulse_operation before = pulse_set(PULSE_SAVE);
-    t->saving = (struct saving){.waits = saving.waits};
-    TRY(checkpoint_commit(&saved, saving.checkpoint, saving.failed));
-    t->times.save += saved.held_s;
-    enum status status = t->comm->rank == 0 ? save_event(t, &saved) : STATUS_OK;
-    free(saved.path);
+    saving->checkpoint = NULL;
+    saving->ended = false;
+    TRY(checkpoint_commit(&saving->last, checkpoint, saving->failed));
+    saving->last.held_s += saving->checks_s;
+    t->times.save += saving->last.held_s;
+    enum status status = t->comm->rank == 0 ? save_event(t, &saving->last) : STATUS_OK;
+    free(saving->last.path);
+    saving->last.path = NULL;
     TRY(comm_agree(t->comm, status));
     pulse_set(before);
     return STATUS_OK;
@@ -95,6 +103,7 @@ enum status save_written(struct trainer *t) {
 
 void save_drop(struct trainer *t) {
     checkpoint_rollback(t->saving.checkpoint);
+    checkpoint_saved_settle(&t->saving.last);
     t->saving = (struct saving){0};
 }
 
@@ -142,8 +151,11 @@ static enum status save_same(struct trainer *t) {
 static enum status save_begin(struct trainer *t) {
     enum pulse_operation before = pulse_set(PULSE_SAVE);
     save_current(t);
+    double begun = trainer_clock();
+    checkpoint_saved_settle(&t->saving.last); // its space is needed
     TRY(save_check(t));
     TRY(save_same(t));
+    t->saving.checks_s = trainer_clock() - begun;
     TRY(checkpoint_begin(&t->saving.checkpoint, t->comm, &t->checkpoints, &t->table, &t->arenas, &t->state));
     t->saved_step = t->state.step;
     t->saved_cursor = t->state.cursor;

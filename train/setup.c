@@ -181,10 +181,10 @@ enum status setup_plan(struct trainer *t) {
 enum status setup_model(struct trainer *t) {
     TRY(setup_arenas(t));
     TRY(setup_pass(t));
-    log_info("memory: weights and moments %.1f MiB, gradients %.1f MiB, activations %.1f MiB at most (%u tokens); %u "
-             "part%s, %u on each rank",
+    log_info("memory: weights and moments %.1f MiB, gradients %.1f MiB, activations %.1f MiB at most (%u tokens), "
+             "saves %.1f MiB at most; %u part%s, %u on each rank",
              3.0 * (double)t->arena.size / 1048576, (double)t->gradients_bytes / 1048576,
-             (double)pass_bytes(t->pass) / 1048576, t->batch_tokens, t->plan.parts, t->plan.parts == 1 ? "" : "s",
-             t->parts_own);
+             (double)pass_bytes(t->pass) / 1048576, t->batch_tokens, (double)save_aside(t) / 1048576, t->plan.parts,
+             t->plan.parts == 1 ? "" : "s", t->parts_own);
     return setup_weights(t);
 }

@@ -56,6 +56,8 @@ struct saving {
     bool ended;                    // every rank's writer is at its end, by what they told in the last step
     bool failed;                   // one of them could not write
     bool waits;                    // a periodic save came meanwhile: the next free step boundary's
+    double checks_s;               // what looking at the values held training, before it began
+    struct checkpoint_saved last;  // the one before: what it replaced may be on its way out
 };
 
 struct trainer {
@@ -195,8 +197,10 @@ enum status resume_load(struct trainer *trainer);
 enum status resume_open(struct trainer *trainer);
 
 // save.c: checkpoints of the state at a step boundary, written while training goes on. Collective but for the first
-// three and save_drop.
+// four and save_drop.
 //
+// Bytes that a rank copies aside, at most (checkpoints.buffer, or all that it writes).
+uint64_t save_aside(const struct trainer *trainer);
 // Before bucket l is brought up to date: what a save has still to read of it is copied aside or waited for.
 void save_release(struct trainer *trainer, unsigned l);
 // What ranks tell one another in each step: how far this one's writer is; what they all said.

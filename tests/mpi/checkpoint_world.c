@@ -114,6 +114,7 @@ static void background_save(struct comm *comm, const struct checkpoint_dir *dir,
         need(checkpoint_commit(&saved, checkpoint, false) == STATUS_OK, "commit");
         need(saved.held_s > 0 && saved.write_s > 0 && saved.step == step, "what commit tells");
         slow_us = 0;
+        checkpoint_saved_settle(&saved);
         free(saved.path);
     }
 }

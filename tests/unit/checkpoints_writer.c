@@ -164,6 +164,7 @@ static void check_save(struct fixture *fixture, uint64_t step, unsigned delay_us
     assert_true(saved.write_s > 0 && saved.held_s > 0);
     same_file(fixture, path);
     assert_ok(checkpoint_verify(saved.path));
+    checkpoint_saved_settle(&saved);
     free(saved.path);
     free(path);
 }
@@ -206,6 +207,7 @@ static void a_buffer_is_enough(void **context) {
     update(fixture, checkpoint); // nothing to wait for any more
     assert_ok(checkpoint_commit(&saved, checkpoint, false));
     same_file(fixture, "step-00000001/checkpoint.h5");
+    checkpoint_saved_settle(&saved);
     free(saved.path);
 }
 
@@ -240,6 +242,7 @@ static void order_is(struct fixture *fixture, const unsigned *wanted) {
         assert_true(seen < 3);
     }
     assert_int_equal(n, pieces.n);
+    checkpoint_saved_settle(&saved);
     free(saved.path);
     free(offsets);
     pieces_release(&pieces);
@@ -294,6 +297,7 @@ static void write_errors(void **context) {
     struct fixture *fixture = *context;
     struct checkpoint_saved saved;
     assert_ok(checkpoint_commit(&saved, begin(fixture, 1), false));
+    checkpoint_saved_settle(&saved);
     free(saved.path);
     unsigned all = atomic_load(&disk.writes);
     for (unsigned i = 0; i < 12; i++) {
@@ -317,6 +321,7 @@ static void not_finite(void **context) {
     struct fixture *fixture = *context;
     struct checkpoint_saved saved;
     assert_ok(checkpoint_commit(&saved, begin(fixture, 1), false));
+    checkpoint_saved_settle(&saved);
     free(saved.path);
     for (int buffered = 0; buffered < 2; buffered++) {
         fixture->dir.buffer = buffered ? 1 << 30 : 0;
@@ -334,6 +339,7 @@ static void rolled_back(void **context) {
     struct fixture *fixture = *context;
     struct checkpoint_saved saved;
     assert_ok(checkpoint_commit(&saved, begin(fixture, 1), false));
+    checkpoint_saved_settle(&saved);
     free(saved.path);
     atomic_store(&disk.writes, 0);
     atomic_store(&disk.delay_us, 2000);
