@@ -38,17 +38,8 @@ static bool is_inside(const struct reader *r, const void *block, size_t size) {
     return at >= begin && at - begin <= r->size && size <= r->size - (at - begin);
 }
 
-// A copy that libarchive made because what it looked at went over the end of a block: the same bytes in the archive.
-static const void *block_original(const struct reader *r, const void *block, size_t size) {
-    la_int64_t at = archive_filter_bytes(r->archive, 0); // taken so far: up to this block
-    if (is_inside(r, block, size) || at < 0 || (uint64_t)at > r->size || size > r->size - (uint64_t)at)
-        return block;
-    return memcmp(r->bytes + at, block, size) == 0 ? r->bytes + at : block;
-}
-
 // Adds a block to the entry it continues.
 static enum status block_take(struct reader *r, struct zip_entry *entry, const void *block, size_t size) {
-    block = block_original(r, block, size);
     bool next = entry->size == 0 || entry->data + entry->size == block;
     if (!is_inside(r, block, size) || !next)
         return status_set(STATUS_DATA,
