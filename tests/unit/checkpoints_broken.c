@@ -20,6 +20,7 @@
 
 #define OLDER "step-00000200"
 #define NEWEST "step-00000300"
+#define MOMENT 60     // s for one read that must not wait
 #define PATIENCE 3600 // s; a read that waits for ever ends the test (`long` has many)
 
 struct fixture {
@@ -481,6 +482,7 @@ static void other_kinds(void **context) {
                 continue; // then there is no such step
             char what[64];
             snprintf(what, sizeof what, "%s as %.20s", kinds[i].name, strrchr(paths[p], '/') + 1);
+            alarm(MOMENT);
             assert_ok(file_remove(paths[p]));
             kinds[i].make(paths[p]);
             broken(f, what);
@@ -488,7 +490,6 @@ static void other_kinds(void **context) {
                 close(held);
             held = -1;
             mend(context);
-            alarm(PATIENCE);
         }
 }
 
