@@ -318,7 +318,7 @@ class Trained(Questions):
         q["is_impossible"] = True
         s.json_write(path, split)
         result = s.run("eval", "--model", self.model, "--file", path, "--json")
-        self.assertExit(result, 0, "11 of 12 questions have no answer")
+        self.assertExit(result, 0, "11 of 12 questions are unlabelled")
         self.assertEqual((result.lines()[0]["questions"], result.lines()[0]["unlabelled"]), (1, 11))
 
     # -- predict

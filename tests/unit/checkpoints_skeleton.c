@@ -10,6 +10,7 @@
 #include "checkpoints/manifest.h"
 
 #include <fcntl.h>
+#include <math.h>
 #include <unistd.h>
 
 struct saved {
