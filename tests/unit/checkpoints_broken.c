@@ -277,8 +277,8 @@ static void flipped_manifest(void **context) {
     struct rng rng = rng_stream(12, 0);
     for (size_t at = 0; at < f->text_size; at++)
         flip_one(f, f->manifest, f->text, at, (unsigned)rng_below(&rng, 8));
-    poke(f->manifest, 12, "3", 1); // looks like a newer format, which would not be passed over
-    broken(f, "a damaged manifest that says format 3");
+    poke(f->manifest, (off_t)strlen("{\"format\": "), "9", 1); // looks like a newer one, which is not passed over
+    broken(f, "a damaged manifest that says format 9");
 }
 
 // ---- pieces of other steps
