@@ -171,8 +171,8 @@ class Exact(Resume):
         for _ in range(40):
             process = s.start("run", self.job, "--out", self.out)
             self.addCleanup(self.end, process)
-            before = len(s.events(self.out)) if os.path.exists(f"{self.out}/events.jsonl") else 0
-            s.wait_for(lambda: len(s.events(self.out)) > before + 1, process)
+            before = len(s.events(self.out, "step")) if os.path.exists(f"{self.out}/events.jsonl") else 0
+            s.wait_for(lambda: len(s.events(self.out, "step")) > before, process)
             if process.poll() is None:
                 process.send_signal(signal.SIGTERM)
             result = s.finish(process)
