@@ -72,7 +72,6 @@ def manifest_claims(f):
 
 
 LABELS = {str(i): f"l{i}" for i in range(100000)}
-INSPECT_MODEL = ["inspect", "--verify", "{m}"]
 TOKENS = {f"t{i}": (1 << 20) - 1 - i for i in range(10)}
 CLAIMS = [  # name, edit, arguments, codes
     ("a header of 2^63 bytes", m.put("m/model.safetensors", struct.pack("<Q", (1 << 63) - 1) + b"{}"), m.PREDICT, (65,)),
@@ -113,6 +112,14 @@ CLAIMS = [  # name, edit, arguments, codes
     ("SQuAD of a TiB", sparse("qa/train.json"), m.QUESTIONS, (65,)),
     ("predictions without an end", device("pred/emotion.txt"), m.SCORE, (65,)),
     ("text without an end", device("d/emotion/train_text.txt"), m.PREPARE, (65,)),
+    ("an export of 10^12 weights", m.config(hidden_size=65536, vocab_size=1 << 24, num_attention_heads=64), ["export", "--from", "{m}", "--to", "hf", "--out", "{e}"], (65,)),
+    ("an evaluation of 10^12 weights", m.config(hidden_size=65536, num_attention_heads=64), ["eval", "--model", "{m}", "--data.dir", "{d}", "--data.task", "emotion"], (65,)),
+    ("a file to evaluate without an end", device("csv/train.csv"), ["eval", "--model", "{m}", "--file", "{csv/train.csv}"], (65,)),
+    ("a file to answer without an end", device("csv/train.csv"), ["predict", "--model", "{m}", "--file", "{csv/train.csv}"], (65,)),
+    ("a model inspected", m.config(hidden_size=65536, vocab_size=1 << 24, num_attention_heads=64), ["inspect", "--verify", "{m}"], (65,)),
+    ("a doctor's job of a TiB", sparse("job.yaml"), ["doctor", "{job.yaml}"], (64,)),
+    ("a sweep's job of a TiB", sparse("job.yaml"), ["sweep", "{job.yaml}"], (64,)),
+    ("a bench's job of a TiB", sparse("job.yaml"), ["bench", "step", "{job.yaml}"], (64,)),
     ("a csv without an end", device("csv/train.csv"), m.columns("csv"), (65,)),
 ]
 
