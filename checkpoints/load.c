@@ -10,13 +10,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+// A piece of a dataset, in the reader's buffer. We never save what is not finite, so who did has broken the run.
+static enum status load_read(struct reader *reader, const struct manifest_piece *piece) {
+    TRY(reader_piece(reader, piece));
+    if (piece_values_finite(reader->buffer, piece->size / sizeof(float)))
+        return STATUS_OK;
+    return status_set(STATUS_DATA, "%s: %s holds a value that is not finite (bytes %" PRIu64 " to %" PRIu64 ")",
+                      reader->file, reader->manifest.datasets[piece->dataset].name, piece->offset,
+                      piece->offset + piece->size - 1);
+}
+
 enum status checkpoint_verify(const char *path) {
     struct reader reader;
     TRY(reader_open(&reader, path));
     enum status status = layout_check(NULL, reader.file, &reader.manifest, NULL);
     for (size_t i = 0; i < reader.manifest.n_pieces && status == STATUS_OK; i++)
         if (reader.manifest.pieces[i].dataset != MANIFEST_REST)
-            status = reader_piece(&reader, &reader.manifest.pieces[i]);
+            status = load_read(&reader, &reader.manifest.pieces[i]);
     reader_close(&reader);
     return status;
 }
@@ -70,7 +80,7 @@ static enum status load_piece(struct reader *reader, const struct manifest_piece
                               const struct load_target *targets) {
     if (piece->dataset == MANIFEST_REST)
         return STATUS_OK; // compared when it was opened
-    TRY(reader_piece(reader, piece));
+    TRY(load_read(reader, piece));
     const struct load_target *target = &targets[piece->dataset];
     if (!target->arena)
         return STATUS_OK;

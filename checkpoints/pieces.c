@@ -85,7 +85,7 @@ void piece_read(float *out, const struct piece *piece, const struct param_table 
     param_read_rows(out, piece_arena(arenas, piece->dataset / table->n), param, piece->row, piece->rows);
 }
 
-static bool values_are_finite(const float *values, uint64_t n) {
+bool piece_values_finite(const float *values, uint64_t n) {
     uint32_t bad = 0;
     for (uint64_t i = 0; i < n; i++) {
         uint32_t bits;
@@ -96,7 +96,7 @@ static bool values_are_finite(const float *values, uint64_t n) {
 }
 
 enum status piece_finite(const float *values, const struct piece *piece, const struct param_table *table) {
-    if (values_are_finite(values, piece->size / sizeof(float)))
+    if (piece_values_finite(values, piece->size / sizeof(float)))
         return STATUS_OK;
     return status_set(STATUS_DATA,
                       "checkpoint: %s/%s holds a value that is not finite (rows %" PRIu64 " to %" PRIu64 "): not saved",

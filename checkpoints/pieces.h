@@ -32,6 +32,7 @@ void pieces_release(struct pieces *pieces);
 // The piece as the file holds it: piece->size bytes into `out`.
 void piece_read(float *out, const struct piece *piece, const struct param_table *table,
                 const struct checkpoint_arenas *arenas);
+bool piece_values_finite(const float *values, uint64_t n);
 // STATUS_DATA if one of its values, as piece_read gives them, is not finite.
 enum status piece_finite(const float *values, const struct piece *piece, const struct param_table *table);
 

@@ -9,6 +9,7 @@
 #include "base/hash.h"
 #include "checkpoints/manifest.h"
 
+#include <math.h>
 #include <fcntl.h>
 #include <math.h>
 #include <unistd.h>
@@ -226,11 +227,39 @@ static void edits(void **context) {
     saved_release(&saved);
 }
 
+// With right hashes: weights and moments that are not finite are still no checkpoint.
+static void not_finite(void **context) {
+    (void)context;
+    struct saved saved = {0};
+    struct original o;
+    struct trainer_state state = sample_state(7);
+    struct checkpoint_arenas none = {0};
+    assert_ok(sample_table(&saved.table));
+    saved_make(&saved, &state);
+    original_read(&o, &saved);
+    char *bytes = malloc(o.size);
+    for (size_t d = 0; d < o.manifest.n_datasets; d += 7) {
+        const struct manifest_dataset *dataset = &o.manifest.datasets[d];
+        memcpy(bytes, o.bytes, o.size);
+        memcpy(bytes + dataset->offset + dataset->size - sizeof(float), &(float){d % 2 ? NAN : -INFINITY},
+               sizeof(float));
+        resealed(&saved, &o, bytes);
+        assert_status(checkpoint_load(&none, NULL, &saved.table, saved.step), STATUS_DATA);
+        assert_non_null(strstr(status_message(), "not finite"));
+        assert_non_null(strstr(status_message(), dataset->name));
+        assert_status(checkpoint_verify(saved.step), STATUS_DATA);
+    }
+    free(bytes);
+    original_release(&o);
+    saved_release(&saved);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(many_datasets),
         cmocka_unit_test(texts),
         cmocka_unit_test(edits),
+        cmocka_unit_test(not_finite),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
