@@ -9,8 +9,8 @@
 #include "base/hash.h"
 #include "checkpoints/manifest.h"
 
-#include <math.h>
 #include <fcntl.h>
+#include <math.h>
 #include <math.h>
 #include <unistd.h>
 
