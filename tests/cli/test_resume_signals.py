@@ -33,7 +33,7 @@ def ranks(process, n):
 class Signals(r.Runs):
     """Fifteen steps; evaluations that take a while: val and test are much larger than train."""
 
-    rows = (38, 1300, 800)
+    rows = (38, 700, 400)
     keys = {**r.Runs.keys, "checkpoints__every": 4}
 
     @classmethod
