@@ -11,7 +11,6 @@
 
 #include <fcntl.h>
 #include <math.h>
-#include <math.h>
 #include <unistd.h>
 
 struct saved {
