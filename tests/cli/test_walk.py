@@ -258,5 +258,47 @@ class Verbs(Walk):
         self.export("sagemaker")
 
 
+class Reads(Walk):
+    """Everything that is read, from each call on that reads it: 74 with the path, once and for good."""
+
+    ALL = 20  # calls; of more, some
+
+    def refused(self, folder, *command, codes=(74,)):
+        self.reset()
+        self.assertExit(s.run(*command, env=shim.environment(folder, READS, log=self.log)), 0)
+        total = sum(shim.counts(self.log).get(kind, 0) for kind in ("open", "read", "pread", "mmap"))
+        self.assertGreater(total, 2)
+        numbers = range(1, total + 1, 1 + (0 if LONG else total // self.ALL) + (3 if shim.sanitizer() else 0))
+        for n, count in itertools.product(numbers, (None, "all")):
+            self.reset()
+            result = s.run(*command, env=shim.environment(folder, READS, at=n, do="fail:EIO", count=count, log=self.log))
+            with self.subTest(command=command[0], n=n, count=count, hits=shim.hits(self.log)[:1]):
+                self.assertIn(result.rc, codes, str(result))
+                errors = [line for line in result.err.split("\n") if "error: " in line]
+                self.assertEqual(len(errors), 1, str(result))
+                self.assertIn(folder, errors[0])
+                self.assertIn("Input/output error", errors[0])
+
+    def test_data_and_base(self):
+        model = s.model_make(self.path("in", "m"), s.LABELS, layers=1)
+        s.task_make(self.path("in", "data"), rows=(8, 4, 4))
+        data = ("--data.dir", self.path("in", "data"), "--data.task", "emotion")
+        self.refused(self.path("in", "data"), "prepare", *data, "--model.base", model, "--out", os.path.join(self.at, "c"))
+        self.refused(model, "run", *data, "--model.base", model, "--out", os.path.join(self.at, "o"), "--train.max_steps", 1, "--export.to", "[]")
+        self.refused(self.path("in"), "eval", "--model", model, *data)
+
+    def test_model(self):
+        model = s.model_make(self.path("m"), list("abcd"), layers=1)
+        self.refused(model, "predict", "--model", model, "a text")
+        self.refused(model, "export", "--from", model, "--to", "hf", "--out", os.path.join(self.at, "x"))
+        self.refused(model, "inspect", "--verify", model)
+
+    def test_checkpoint(self):
+        out = self.path("o")
+        self.train(self.job, "--out", out, "--train.max_steps", 1, "--export.to", "[]")
+        self.refused(s.checkpoint(out, 1), "inspect", "--verify", s.checkpoint(out, 1))
+        self.refused(s.checkpoint(out, 1), "export", "--from", s.checkpoint(out, 1), "--to", "hf", "--out", os.path.join(self.at, "x"))
+
+
 if __name__ == "__main__":
     s.main()
