@@ -54,13 +54,17 @@ static uint64_t save_bytes(const struct checkpoint *save) {
     return save->table->count * sizeof(float) * LAYOUT_GROUPS;
 }
 
-// For an I/O error: what was needed and where, before what went wrong.
+// For an I/O error: what was needed, where, and how much is free there now, before what went wrong.
 static enum status save_error(const struct checkpoint *save, enum status status) {
+    struct statvfs info;
+    char available[48] = "";
     if (status != STATUS_IO)
         return status;
+    if (statvfs(save->dir->path, &info) == 0)
+        snprintf(available, sizeof available, ", %.1f MB free", (double)info.f_bavail * (double)info.f_frsize / 1e6);
     return status_add(status,
-                      "checkpoint of step %" PRIu64 " (%.1f MB needed in %s; checkpoints.dir names another folder)",
-                      save->state.step, (double)save_bytes(save) / 1e6, save->dir->path);
+                      "checkpoint of step %" PRIu64 " (%.1f MB needed in %s%s; checkpoints.dir names another folder)",
+                      save->state.step, (double)save_bytes(save) / 1e6, save->dir->path, available);
 }
 
 // ---- begin: names and memory, on every rank
@@ -91,8 +95,8 @@ static enum status save_space(const struct checkpoint *save) {
     uint64_t available = (uint64_t)info.f_bavail * info.f_frsize;
     if (available >= save_bytes(save))
         return STATUS_OK;
-    return status_set(STATUS_IO, "%s: %s: %.1f MB free: free some space there, or choose another folder",
-                      save->dir->path, strerror(ENOSPC), (double)available / 1e6);
+    return status_set(STATUS_IO, "%s: %s: free some space there, or choose another folder", save->dir->path,
+                      strerror(ENOSPC));
 }
 
 // Takes the blocks now, so that no rank finds the disk full half-way. File systems that can't do it find out as they
