@@ -133,15 +133,20 @@ static void param_check_rows(const struct param *param, uint64_t row, uint64_t r
     (void)param, (void)row, (void)rows;
 }
 
+#define PARAM_RUN 16 // floats that are read into a row at a time: a cache line, so that 32 rows don't evict one another
+
 // A tile block is [K][32]; `in` and `out` are rows of K floats.
 static void param_read_tiles(float *out, const float *tiles, uint64_t k_count, uint64_t row, uint64_t rows) {
     for (uint64_t end = row + rows; row < end;) {
         uint64_t first = row % PARAM_TILE;
         uint64_t last = end - row < PARAM_TILE - first ? first + end - row : PARAM_TILE;
         const float *block = tiles + row / PARAM_TILE * k_count * PARAM_TILE;
-        for (uint64_t k = 0; k < k_count; k++)
+        for (uint64_t k = 0; k < k_count; k += PARAM_RUN) {
+            uint64_t n = k_count - k < PARAM_RUN ? k_count - k : PARAM_RUN;
             for (uint64_t r = first; r < last; r++)
-                out[(r - first) * k_count + k] = block[k * PARAM_TILE + r];
+                for (uint64_t i = 0; i < n; i++)
+                    out[(r - first) * k_count + k + i] = block[(k + i) * PARAM_TILE + r];
+        }
         out += (last - first) * k_count;
         row += last - first;
     }
