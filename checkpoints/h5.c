@@ -2,6 +2,7 @@
 #include "checkpoints/checkpoint.h"
 #include "checkpoints/h5.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -12,18 +13,22 @@ static pthread_once_t h5_once = PTHREAD_ONCE_INIT;
 
 static void h5_first(void) {
     setenv("HDF5_USE_FILE_LOCKING", "FALSE", 1);
+    H5dont_atexit(); // we close all that we open; after a failed read its own cleaning up finds no end and says so
     H5open();
 }
 
 // Of this thread's calls since h5_start: the errno of the first read that failed, 0 for none.
 static _Thread_local int h5_read_errno;
 
-// "file read failed: time = …, errno = 5, error message = …" (H5FDsec2.c)
+// "file read failed: time = …, errno = 5, error message = …", "unable to open file: name = …, errno = 5, …"
+// (H5FDsec2.c). What is not there, or is no file, is no disk's fault.
 static herr_t h5_read_take(unsigned n, const H5E_error2_t *error, void *context) {
-    const char *at = error->min_num == H5E_READERROR && error->desc ? strstr(error->desc, "errno = ") : NULL;
+    bool reads = error->min_num == H5E_READERROR || error->min_num == H5E_CANTOPENFILE;
+    const char *at = reads && error->desc ? strstr(error->desc, ", errno = ") : NULL;
+    int number = at ? (int)strtol(at + strlen(", errno = "), NULL, 10) : 0;
     (void)n, (void)context;
-    if (at && !h5_read_errno)
-        h5_read_errno = (int)strtol(at + strlen("errno = "), NULL, 10);
+    if (!h5_read_errno && number != ENOENT && number != ENOTDIR && number != EISDIR)
+        h5_read_errno = number;
     return 0;
 }
 
