@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/markup.h"
 
+#include <jansson.h>
+#include <stdlib.h>
+
 #include <math.h>
 #include <string.h>
 
@@ -54,4 +57,15 @@ void markdown_cell_add(struct text *text, const char *string) {
             text_puts(text, "\\");
         text_add(text, (unsigned char)*string < 0x20 ? " " : string, 1);
     }
+}
+
+char *json_dumps_whole(const struct json_t *value, size_t flags) {
+    char *text = value ? json_dumps(value, flags) : NULL;
+    json_t *back = text ? json_loads(text, JSON_DECODE_ANY, NULL) : NULL;
+    if (!json_equal(value, back)) {
+        free(text);
+        text = NULL;
+    }
+    json_decref(back);
+    return text;
 }

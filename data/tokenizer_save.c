@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The built-in vocabulary of bytes, and a tokenizer's files in a model directory.
 #include "data/tokenizer_parts.h"
+#include "base/markup.h"
 
 #include "base/file.h"
 #include "base/text.h"
@@ -58,7 +59,7 @@ static void object_set(struct object *object, const char *key, json_t *value) {
 // Takes what it holds over. One key a line.
 static enum status object_put(const char *folder, enum tokenizer_file_name name, struct object *object) {
     json_t *root = object->root;
-    char *text = object->failed ? NULL : json_dumps(root, JSON_INDENT(2));
+    char *text = object->failed ? NULL : json_dumps_whole(root, JSON_INDENT(2));
     json_decref(root);
     if (!text)
         return status_set(STATUS_SYSTEM, "tokenizer: no memory for %s", tokenizer_file_names[name]);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A model_config as the config.json that Transformers reads.
 #include "model/config.h"
+#include "base/markup.h"
 
 #include <jansson.h>
 #include <stdlib.h>
@@ -82,7 +83,7 @@ enum status model_config_print(char **out, const struct model_config *config) {
         put_labels(object, &failed, config);
     put(object, &failed, "dtype", json_string(config->stored_bf16 ? "bfloat16" : "float32"));
     put(object, &failed, "torch_dtype", json_string(config->stored_bf16 ? "bfloat16" : "float32"));
-    *out = failed ? NULL : json_dumps(object, JSON_INDENT(2) | JSON_REAL_PRECISION(digits_needed(config)));
+    *out = failed ? NULL : json_dumps_whole(object, JSON_INDENT(2) | JSON_REAL_PRECISION(digits_needed(config)));
     json_decref(object);
     return *out ? STATUS_OK : status_set(STATUS_SYSTEM, "config.json: no memory");
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes a safetensors file: the header when the first data come, then the data as they are given.
 #include "base/bf16.h"
+#include "base/markup.h"
 #include "model/safetensors.h"
 
 #include <assert.h>
@@ -91,7 +92,7 @@ enum status safetensors_announce(struct safetensors_writer *w, const char *name,
 // Its length, and spaces behind it so that the data start at a multiple of 8.
 static enum status header_write(struct safetensors_writer *w) {
     static const char spaces[8] = "        ";
-    char *text = json_dumps(w->header, JSON_COMPACT);
+    char *text = json_dumps_whole(w->header, JSON_COMPACT);
     if (!text)
         return status_set(STATUS_SYSTEM, "safetensors: no memory");
     size_t size = strlen(text), pad = (8 - size % 8) % 8;

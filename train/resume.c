@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What defines the run, and going on from a checkpoint of it. Rank 0 decides, all follow.
 #include "train/trainer.h"
+#include "base/markup.h"
 
 #include "base/hash.h"
 
@@ -40,7 +41,7 @@ static json_t *resume_keys(const struct trainer *t) {
 
 static enum status resume_config(char **out, const struct trainer *t) {
     json_t *keys = resume_keys(t);
-    *out = keys ? json_dumps(keys, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
+    *out = json_dumps_whole(keys, JSON_COMPACT | JSON_SORT_KEYS);
     json_decref(keys);
     return *out ? STATUS_OK : status_set(STATUS_SYSTEM, "resume: no memory");
 }
@@ -51,7 +52,7 @@ static enum status resume_describe(struct trainer *t) {
     for (uint32_t i = 0; i < t->inputs.labels.n && whole; i++)
         whole = json_array_append_new(labels, json_string(t->inputs.labels.names[i])) == 0;
     enum status status = resume_config(&t->state.config, t);
-    t->state.labels = whole ? json_dumps(labels, JSON_COMPACT) : NULL;
+    t->state.labels = whole ? json_dumps_whole(labels, JSON_COMPACT) : NULL;
     json_decref(labels);
     TRY(status);
     if (!t->state.labels)

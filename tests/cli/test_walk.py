@@ -23,11 +23,11 @@ BYTES = "write,pwrite,read,pread"
 FAULTS = (
     (CHANGES, "fail:EIO", None, (0, 74)),
     (CHANGES, "kill-after", None, (0, -9)),
-    ("write,pwrite,truncate,mkdir,link,create,fsync", "fail:ENOSPC", "all", (74,)),
+    ("write,pwrite,truncate,mkdir,link,create,fsync", "fail:ENOSPC", "all", (0, 74)),
     (READS, "fail:EIO", None, (0, 74)),
     (CHANGES, "kill-before", None, (0, -9)),
     (BYTES, "short", None, (0,)),
-    (CHANGES, "fail:EIO", "all", (74,)),
+    (CHANGES, "fail:EIO", "all", (0, 74)),
     (BYTES, "fail:EINTR", None, (0,)),
 )
 # Without memory a parser of JSON may take what it reads for wrong, and HDF5 and libarchive end the process themselves.
