@@ -153,7 +153,8 @@ const struct option options[] = {
     {.key = "checkpoints.buffer", .type = OPTION_SIZE, AT(checkpoints.buffer), .fallback = "512MiB", .least = 0, .most = 1099511627776.0,
      .help = "of each rank, for what an update would overwrite before it is written; what does not fit waits (0: all of it)"},
     TEXT("checkpoints.resume", checkpoints.resume, "auto", .range = "auto, never, or a checkpoint's path",
-         .help = "auto: go on from the newest good checkpoint"),
+         .help = "auto: go on from the newest good checkpoint; never: begin afresh; a path: begin from that one at each "
+                 "start. What is newer there is set aside, so automatic restarts want auto"),
 
     {.key = "export.to", .type = OPTION_SET, AT(export.to), .fallback = "[hf]", .names = exporters,
      .later = "onnx neuron graviton", .help = "what is made from the best model when training ends"},

@@ -61,10 +61,11 @@ static enum status save_error(const struct checkpoint *save, enum status status)
     if (status != STATUS_IO)
         return status;
     if (statvfs(save->dir->path, &info) == 0)
-        snprintf(available, sizeof available, ", %.1f MB free", (double)info.f_bavail * (double)info.f_frsize / 1e6);
+        snprintf(available, sizeof available, ", %.1f MiB free",
+                 (double)info.f_bavail * (double)info.f_frsize / 1048576);
     return status_add(status,
-                      "checkpoint of step %" PRIu64 " (%.1f MB needed in %s%s; checkpoints.dir names another folder)",
-                      save->state.step, (double)save_bytes(save) / 1e6, save->dir->path, available);
+                      "checkpoint of step %" PRIu64 " (%.1f MiB needed in %s%s; checkpoints.dir names another folder)",
+                      save->state.step, (double)save_bytes(save) / 1048576, save->dir->path, available);
 }
 
 // ---- begin: names and memory, on every rank

@@ -99,7 +99,7 @@ static void __attribute__((noreturn)) watch_say(struct watch *w, const struct wa
     w->loss = *loss;
     snprintf(w->line, sizeof w->line,
              "rank %d (%s) %s in %s after step %llu: all ranks end (exit %d); start the same job again to go on from "
-             "the newest checkpoint",
+             "the newest checkpoint (checkpoints.resume: auto)",
              loss->rank, loss->host, how, pulse_name(loss->operation), (unsigned long long)loss->step, loss->exit_code);
     note_all(w, WATCH_END, loss->exit_code); // (rank 0, if it is stopped, finds it when it wakes up)
     tell(w);

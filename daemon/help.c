@@ -19,7 +19,8 @@ const struct help_exit help_exits[] = {
     {69, "a device, kernel or memory that was asked for is not there"},
     {70, "internal error"},
     {74, "I/O error; earlier checkpoints are intact"},
-    {75, "try again: stopped by a signal or train.max_time with a checkpoint saved, or the folder is in use"},
+    {75, "try again: stopped by a signal or train.max_time (with a checkpoint, once a step is done), a rank was lost "
+         "or stuck, or the folder is in use"},
     {0, NULL},
 };
 

@@ -2,7 +2,9 @@
 #include "daemon/run_export.h"
 
 #include "base/file.h"
+#include "base/log.h"
 #include "export/export.h"
+#include "export/sums.h"
 #include "train/card.h"
 
 static struct export_model run_export_model(const struct trainer *t) {
@@ -115,7 +117,17 @@ static bool run_has_artifact(const struct job *job, const struct exporter *expor
     return has;
 }
 
-// Whether <out>/model is whole: it opens, and its card is there.
+// Whether the files of <out>/model are those that were written.
+static bool run_same_model(const char *folder) {
+    struct sums sums;
+    bool same = sums_read(&sums, folder) == STATUS_OK && sums_check(NULL, &sums, folder) == STATUS_OK;
+    if (!same)
+        log_warn("%s: made again", status_message());
+    sums_release(&sums);
+    return same;
+}
+
+// Whether <out>/model is whole: it opens, its card is there, and nothing of it has changed.
 static bool run_has_model(const char *folder) {
     struct model model;
     char *card = path_join(folder, "README.md");
@@ -123,7 +135,7 @@ static bool run_has_model(const char *folder) {
     if (whole)
         model_close(&model);
     free(card);
-    return whole;
+    return whole && run_same_model(folder);
 }
 
 // Whether <out>/model was written in another dtype than the job wants now.

@@ -10,20 +10,27 @@
 
 #define SKIPS_MAX 3 // not finite this often in a row: the run has diverged
 
-static enum status stop_event(struct trainer *t, const char *reason, int exit_code) {
+#define STOP_MESSAGE 1024 // bytes of an error that an event takes
+
+// `message` NULL: the reason says it all.
+static enum status stop_event(struct trainer *t, const char *reason, int exit_code, const char *message) {
     event_begin(&t->events, "stop");
     event_integer(&t->events, "step", (int64_t)t->state.step);
     event_string(&t->events, "reason", reason);
     event_integer(&t->events, "exit", exit_code);
     if (t->stop_signal)
         event_string(&t->events, "signal", stop_name(t->stop_signal));
+    if (message)
+        event_string(&t->events, "message", message);
     t->end = TRAINER_STOPPED;
     return event_end(&t->events);
 }
 
 void trainer_fail(struct trainer *t, enum status status) {
+    char message[STOP_MESSAGE];
+    snprintf(message, sizeof message, "%s", status_message());
     if (t->events.fd >= 0 && t->started > 0 && t->end != TRAINER_STOPPED &&
-        stop_event(t, t->diverged ? "nonfinite" : "error", status_exit_code(status)) != STATUS_OK)
+        stop_event(t, t->diverged ? "nonfinite" : "error", status_exit_code(status), message) != STATUS_OK)
         log_warn("events: the stop event could not be written");
 }
 
@@ -44,7 +51,7 @@ static enum status boundary_skip(struct trainer *t, const struct step_result *r)
     if (!skips_end(t))
         return STATUS_OK;
     t->diverged = true;
-    TRY(stop_event(t, "nonfinite", 65));
+    TRY(stop_event(t, "nonfinite", 65, NULL));
     return status_set(
         STATUS_DATA,
         "step %llu: %u batches in a row were not finite (%s): the run has diverged; lower train.lr, set train.clip, or "
@@ -134,7 +141,7 @@ static enum status boundary_stop(struct trainer *t) {
         snprintf(why, sizeof why, "train.max_time (%g s)", t->job->train.max_time);
     TRY(save_now(t));
     TRY(save_wait(t));
-    TRY(stop_event(t, t->stop_signal ? "signal" : "time", 75));
+    TRY(stop_event(t, t->stop_signal ? "signal" : "time", 75, NULL));
     bool onwards = strcmp(t->job->checkpoints.resume, "auto") == 0; // else the same job would not go on from here
     return status_set(STATUS_AGAIN,
                       "stopped by %s after step %llu with a checkpoint: start the same job again%s to go on", why,
@@ -145,8 +152,7 @@ enum status boundary_due(struct trainer *t) {
     bool better;
     if (!t->state.evaluation_due || t->complete)
         return STATUS_OK;
-    log_info("resume: step %llu is evaluated first: a stop came before the end of that",
-             (unsigned long long)t->state.step);
+    log_info("resume: step %llu is evaluated first: that is still due", (unsigned long long)t->state.step);
     TRY(boundary_evaluate(t, &better));
     if (t->state.evaluation_due)
         return boundary_stop(t);
@@ -164,7 +170,7 @@ enum status boundary_asked(struct trainer *t, const char *when) {
 
 enum status boundary_given_up(struct trainer *t, const char *when) {
     if (t->started > 0)
-        TRY(comm_agree(t->comm, stop_event(t, "signal", 75)));
+        TRY(comm_agree(t->comm, stop_event(t, "signal", 75, NULL)));
     return status_set(STATUS_AGAIN, "stopped by %s %s: start the same job again", stop_name(t->stop_signal), when);
 }
 

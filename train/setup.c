@@ -148,7 +148,7 @@ static enum status setup_weights(struct trainer *t) {
                                             &base->files, t->state.seed);
     base_rest(base);
     TRY(status);
-    if (*report.note)
+    if (*report.note && !t->from) // else the checkpoint has it all
         log_info("model: %s: %s", base->name, report.note);
     snprintf(t->base_note, sizeof t->base_note, "%s", report.note);
     return STATUS_OK;

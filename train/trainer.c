@@ -147,11 +147,20 @@ static enum status open_ready(struct trainer *t) {
         return STATUS_OK;
     TRY(peak_measure(&t->peak_flops, t->ops, t->pool));
     t->peak_flops *= t->comm->world;
+    if (t->from && !t->complete && t->state.steps_total < t->state.step)
+        log_warn("%s is at step %llu, and this job asks for %llu: nothing is trained, and its models are those of the "
+                 "longer run; fewer steps need another out",
+                 t->from, (unsigned long long)t->state.step, (unsigned long long)t->state.steps_total);
     if (t->complete)
         log_info("%s is already complete at step %llu%s: only what is missing is made", t->job->out,
                  (unsigned long long)t->state.step,
                  t->state.steps_total < t->state.step ? " (this job asks for fewer steps; that needs another out)"
                                                       : "");
+    return STATUS_OK;
+}
+
+// The first step is about to begin.
+static enum status run_start(struct trainer *t) {
     if (t->complete)
         return STATUS_OK;
     if (t->comm->rank == 0 && t->job->log.tensorboard)
@@ -245,10 +254,12 @@ static enum status run_unevaluated(struct trainer *t) {
 
 enum status trainer_run(struct trainer *t) {
     pulse_set(PULSE_BOUNDARY);
+    TRY(comm_agree(t->comm, run_start(t)));
     TRY(boundary_asked(t, STOPPED_EARLY));
     TRY(boundary_due(t));
     TRY(run_unevaluated(t));
     double besides = t->times.evaluate + t->times.save;
+    const bool steps = t->end == TRAINER_RUNNING;
     t->begun = trainer_clock();
     while (t->end == TRAINER_RUNNING) {
         struct step_result result;
@@ -261,6 +272,6 @@ enum status trainer_run(struct trainer *t) {
     }
     TRY(save_wait(t));
     t->trained_s = trainer_clock() - t->started;
-    t->times.steps = trainer_clock() - t->begun - (t->times.evaluate + t->times.save - besides);
+    t->times.steps = steps ? trainer_clock() - t->begun - (t->times.evaluate + t->times.save - besides) : 0;
     return STATUS_OK;
 }

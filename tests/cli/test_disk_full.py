@@ -85,7 +85,7 @@ class While(Mounted):
         self.ballast(MIB)
         result = s.finish(process)
         self.release()
-        self.assertExit(result, 74, "MB needed", "MB free", "No space left on device", self.out, "checkpoints.dir")
+        self.assertExit(result, 74, "MiB needed", "MiB free", "No space left on device", self.out, "checkpoints.dir")
         before = s.checkpoint_names(self.out)
         self.assertTrue(before)
         self.assertEqual([n for n in os.listdir(os.path.join(self.out, "checkpoints")) if n.startswith(".tmp")], [])

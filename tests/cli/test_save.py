@@ -157,7 +157,7 @@ class Slow(s.Case):
                 result = self.go(ranks=ranks, env=env, rc=74)
                 self.assertTrue(shim.hits(log), "the fault did not come")
                 self.assertIn("No space left on device", result.err)
-                self.assertRegex(result.err, r"checkpoint of step \d+ \(\d+\.\d MB needed in ")
+                self.assertRegex(result.err, r"checkpoint of step \d+ \(\d+\.\d MiB needed in ")
                 self.assertNothingLeft()
                 stop, = s.events(self.out, "stop")
                 self.assertEqual((stop["reason"], stop["exit"]), ("error", 74))

@@ -463,7 +463,7 @@ static void write_errors(void **context) {
         assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
         assert_int_equal(status, STATUS_IO);
         message_holds("checkpoint of step 200");
-        message_holds("MB needed");
+        message_holds("MiB needed");
         message_holds("checkpoints.dir");
         nothing_new(fixture);
     }

@@ -287,7 +287,7 @@ static void check_error(struct fixture *fixture, const char *what) {
     disk_reset();
     assert_int_equal(status, STATUS_IO);
     message_holds("checkpoint of step 2 (");
-    message_holds("MB needed in ");
+    message_holds("MiB needed in ");
     message_holds("checkpoint.h5");
     message_holds(what);
     check_good(fixture);
