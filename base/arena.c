@@ -37,7 +37,7 @@ enum status arena_init(struct arena *arena, size_t size, bool huge) {
     void *at = aligned ? arena_map_aligned(pages)
                        : mmap(NULL, pages, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (at == MAP_FAILED)
-        return status_errno(STATUS_SYSTEM, "arena: can't map %.2f GiB", (double)size / (1 << 30));
+        return status_errno(STATUS_DEVICE, "memory: %.1f MiB for the model's arrays", (double)size / (1 << 20));
     if (aligned)
         madvise(at, pages, MADV_HUGEPAGE); // advice: a kernel without huge pages serves small ones
     *arena = (struct arena){.base = at, .size = size};

@@ -16,7 +16,7 @@ struct arena {
 
 #define ARENA_ALIGN 64 // bytes; every piece starts at a multiple of it
 
-// Maps `size` bytes (0 is allowed). `huge`: ask for huge pages. STATUS_SYSTEM if the memory can't be had.
+// Maps `size` bytes (0 is allowed). `huge`: ask for huge pages. STATUS_DEVICE if the memory can't be had.
 enum status arena_init(struct arena *arena, size_t size, bool huge);
 
 // The next `size` bytes, aligned. Asserts that they are there: plan the size first (arena_piece).
