@@ -21,8 +21,8 @@ struct file_map {
 // Maps a regular file read-only. Missing: STATUS_DATA.
 enum status file_map_open(struct file_map *out, const char *path);
 void file_map_close(struct file_map *map);
-// STATUS_DATA if the bytes begin as a Git LFS pointer, what a clone without LFS leaves in a large file's place: its first
-// word. `name` is for the message.
+// STATUS_DATA if the bytes begin as a Git LFS pointer, what a clone without LFS leaves in a large file's place: its
+// first word. `name` is for the message.
 enum status file_pointer_check(const char *bytes, size_t size, const char *name);
 // Its pages need not stay in memory: they are read again where they are used again.
 void file_map_rest(const struct file_map *map);
@@ -57,6 +57,10 @@ enum status file_make_folders(const char *path);
 enum status file_can_make_folders(const char *path);
 // The nearest folder above `path` (or itself) that is there, malloc'ed; NULL if there is no memory.
 char *file_nearest_folder(const char *path);
+// Where `path` leads: absolute, without links, "." and "..", malloc'ed. What of it is not there yet keeps its names.
+enum status file_real(char **out, const char *path);
+// Whether a path is a folder's or lies below it; both as file_real gives them.
+bool file_is_in(const char *path, const char *folder);
 // fsync(2), in steps that tell a watcher that it goes on (base/pulse.h): the file's bytes a block after the other, then
 // the rest. 0, or -1 with errno.
 int file_sync(int fd);

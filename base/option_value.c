@@ -4,6 +4,9 @@
 
 #include "base/secret.h"
 
+#define DIGITS_OF(number) #number
+#define DIGITS(number) DIGITS_OF(number)
+
 static void *option_at(const struct option *option, struct job *job) {
     return (char *)job + option->offset;
 }
@@ -134,14 +137,16 @@ static bool option_set_weights(const struct option *option, char **at, const cha
     return !bad && *at;
 }
 
+static bool text_has_control(const char *text) {
+    for (; *text; text++)
+        if ((unsigned char)*text < 0x20 || *text == 0x7f)
+            return true;
+    return false;
+}
+
 static bool text_is_clean(const char *text) {
     size_t size = strlen(text);
-    if (size == 0 || size > OPTION_VALUE_MAX || utf8_check(text, size) != size)
-        return false;
-    for (size_t i = 0; i < size; i++)
-        if ((unsigned char)text[i] < 0x20 || text[i] == 0x7f)
-            return false;
-    return true;
+    return size > 0 && size <= OPTION_VALUE_MAX && utf8_check(text, size) == size && !text_has_control(text);
 }
 
 static bool option_text_allowed(const struct option *option, const char *text) {
@@ -231,7 +236,9 @@ static const char *option_hint(const struct option *option, const char *text, bo
             return strchr("yYoOtT", text[0]) && strcmp(text, "off") != 0 ? " (write true)" : " (write false)";
     if (*text == '\0')
         return " (it is empty)";
-    return "";
+    if (text_has_control(text))
+        return " (it holds a control character)";
+    return strlen(text) > OPTION_VALUE_MAX ? " (it is longer than " DIGITS(OPTION_VALUE_MAX) " bytes)" : "";
 }
 
 // "'value'", without control characters and cut where it is long.

@@ -5,6 +5,7 @@
 #include "base/job.h"
 #include "base/text.h"
 #include "checkpoints/checkpoint.h"
+#include "daemon/follow.h"
 #include "model/weights.h"
 #include "train/inputs.h"
 
@@ -107,18 +108,27 @@ static enum status subject_unknown(const char *path) {
                       path, model_hint(path));
 }
 
+struct subject {
+    struct model *out;
+    const char *path, *job_file; // as given
+};
+
+static enum status subject_read(void *context, const char *real) {
+    const struct subject *subject = context;
+    *subject->out = (struct model){0};
+    if (!checkpoint_is(real))
+        return subject_unknown(subject->path);
+    enum status status = subject_checkpoint(subject->out, real, subject->job_file);
+    if (status != STATUS_OK)
+        model_close(subject->out);
+    return status;
+}
+
 enum status subject_open(struct model *out, const char *path, const char *job_file) {
     *out = (struct model){0};
     if (model_is(path))
         return model_open(out, path);
-    if (!checkpoint_is(path))
-        return subject_unknown(path);
-    char *real = realpath(path, NULL); // `latest` may move on while we read
-    enum status status = real ? subject_checkpoint(out, real, job_file) : status_errno(STATUS_DATA, "%s", path);
-    free(real);
-    if (status != STATUS_OK)
-        model_close(out);
-    return status;
+    return follow_read(path, subject_read, &(struct subject){out, path, job_file}); // `latest` may move on
 }
 
 enum status subject_tokenizer(struct tokenizer **out, struct model_settings *settings, struct model_config *config,

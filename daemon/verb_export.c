@@ -5,8 +5,10 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "daemon/flags.h"
+#include "daemon/follow.h"
 #include "daemon/subject.h"
 #include "export/export.h"
+#include "export/foreign.h"
 #include "train/card.h"
 
 #include <sys/stat.h>
@@ -53,11 +55,21 @@ static enum status export_target(char **out, const char *given) {
     return *out ? STATUS_OK : status_set(STATUS_SYSTEM, "export: no memory");
 }
 
-// `given` is `out` as the user wrote it. A directory is replaced as a whole, so a folder with other things in it is
-// left alone. An archive is put beside them.
+// A directory is replaced as a whole, so a folder with other things in it is left alone.
+static enum status export_check_foreign(const char *out, const char *given) {
+    char *why;
+    TRY(foreign_find(&why, out));
+    enum status status =
+        why ? status_set(STATUS_USAGE,
+                         "export: --out %s holds other files: name a new or empty folder, or an earlier export (%s)",
+                         given, why)
+            : STATUS_OK;
+    free(why);
+    return status;
+}
+
+// `given` is `out` as the user wrote it. An archive is put beside other files.
 static enum status export_check_out(const char *out, const char *given, bool directory) {
-    char **names;
-    size_t n;
     if (!file_exists(out))
         return STATUS_OK;
     if (!file_is_folder(out))
@@ -69,13 +81,7 @@ static enum status export_check_out(const char *out, const char *given, bool dir
                           "export: --out %s is the working directory, or above it, and would be replaced as a whole: "
                           "name a folder of its own",
                           given);
-    TRY(file_list(&names, &n, out));
-    file_list_free(names, n);
-    if (n && !model_is(out))
-        return status_set(STATUS_USAGE,
-                          "export: --out %s holds other files: name a new or empty folder, or an earlier export",
-                          given);
-    return STATUS_OK;
+    return export_check_foreign(out, given);
 }
 
 static enum status export_kind(const char *kind) {
@@ -114,33 +120,55 @@ static enum status export_card(char **readme, struct text *facts, const char *fr
     return status;
 }
 
+// What is exported: the weights and what its card says, of one and the same folder.
+struct export_source {
+    const char *job;
+    struct model model;
+    struct text facts;
+    char *readme;
+};
+
+static void export_source_release(struct export_source *source) {
+    text_release(&source->facts);
+    free(source->readme);
+    model_close(&source->model);
+    *source = (struct export_source){.job = source->job};
+}
+
+static enum status export_source_read(void *context, const char *from) {
+    struct export_source *source = context;
+    enum status status = subject_open(&source->model, from, source->job);
+    if (status == STATUS_OK)
+        status = export_card(&source->readme, &source->facts, from);
+    if (status != STATUS_OK)
+        export_source_release(source);
+    return status;
+}
+
 static enum status export_target_run(const struct export_flags *f) {
-    struct model model = {0};
-    struct text facts = {0};
-    char *readme = NULL;
+    struct export_source source = {.job = f->job};
     struct pool *pool = NULL;
     struct export_result result = {0};
     enum status status;
-    TRY_GOTO(subject_open(&model, f->from, f->job), done);
-    TRY_GOTO(export_card(&readme, &facts, f->from), done);
+    TRY(model_is(f->from) ? export_source_read(&source, f->from) : follow_read(f->from, export_source_read, &source));
     TRY_GOTO(pool_open(&pool, 0), done);
-    struct export_model what = {.config = &model.config,
-                                .table = &model.table,
-                                .weights = model.weights,
-                                .tokenizer = model.tokenizer,
-                                .settings = model.settings,
-                                .bf16 = f->dtype == 1,
-                                .name = "model",
-                                .card = {.facts = facts.size ? text_string(&facts) : NULL, .readme = readme}};
+    const struct model *model = &source.model;
+    struct export_model what = {
+        .config = &model->config,
+        .table = &model->table,
+        .weights = model->weights,
+        .tokenizer = model->tokenizer,
+        .settings = model->settings,
+        .bf16 = f->dtype == 1,
+        .name = "model",
+        .card = {.facts = source.facts.size ? text_string(&source.facts) : NULL, .readme = source.readme}};
     TRY_GOTO(export_make(&result, &what, f, pool), done);
     printf("%s\nbytes %llu  sha256 %s\n%s\n", result.path, (unsigned long long)result.bytes, result.sha256,
            result.check);
 done:
-    text_release(&facts);
-    free(readme);
     export_result_release(&result);
     pool_close(pool);
-    model_close(&model);
+    export_source_release(&source);
     return status;
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/markup.h"
 #include "daemon/flags.h"
+#include "daemon/follow.h"
 #include "daemon/inspect.h"
 #include "daemon/verify.h"
 
@@ -52,29 +53,50 @@ static enum status inspect_wrong(enum inspect_kind kind, const char *path, enum 
     return inspect_put(&text, status);
 }
 
-static enum status inspect_single(enum inspect_kind kind, const char *path, const struct inspect_flags *f) {
-    struct text text = {0};
-    enum verify_depth depth = VERIFY_STRUCTURE;
-    enum status status = f->verify ? verify_one(&depth, kind, path) : STATUS_OK;
+// One thing, looked at.
+struct inspect_look {
+    enum inspect_kind kind;
+    const struct inspect_flags *flags;
+    struct text text;
+    enum verify_depth depth;
+};
+
+static enum status inspect_look(void *context, const char *path) {
+    struct inspect_look *look = context;
+    look->depth = VERIFY_STRUCTURE;
+    enum status status = look->flags->verify ? verify_one(&look->depth, look->kind, path) : STATUS_OK;
     if (status == STATUS_OK)
-        status = inspect_describe(&text, kind, path, f->json);
+        status = inspect_describe(&look->text, look->kind, path, look->flags->json);
+    if (status != STATUS_OK)
+        text_release(&look->text);
+    return status;
+}
+
+static enum status inspect_single(enum inspect_kind kind, const char *path, const struct inspect_flags *f) {
+    struct inspect_look look = {.kind = kind, .flags = f};
+    enum status status = kind == INSPECT_CHECKPOINT ? follow_read(path, inspect_look, &look) // `latest` may move on
+                                                    : inspect_look(&look, path);
     if (status != STATUS_OK) {
-        text_release(&text);
         bool damage = status == STATUS_DATA || status == STATUS_IO;
         return f->verify && f->json && damage ? inspect_wrong(kind, path, status) : status;
     }
     if (f->verify && f->json)
-        inspect_add_depth(&text, depth);
+        inspect_add_depth(&look.text, look.depth);
     else if (f->verify)
-        text_puts(&text, depth == VERIFY_HASHES ? "intact: every hash agrees\n"
-                                                : "well-formed: shapes, offsets and sizes agree, and the checksums of "
-                                                  "a .bin; no checksums are recorded for it\n");
-    return inspect_put(&text, status);
+        text_puts(&look.text, look.depth == VERIFY_HASHES
+                                  ? "intact: every hash agrees\n"
+                                  : "well-formed: shapes, offsets and sizes agree, and the checksums of "
+                                    "a .bin; no checksums are recorded for it\n");
+    return inspect_put(&look.text, status);
+}
+
+static enum status inspect_kind_read(void *context, const char *path) {
+    return inspect_kind_of(context, path);
 }
 
 static enum status inspect_run(const char *path, const struct inspect_flags *f) {
     enum inspect_kind kind;
-    TRY(inspect_kind_of(&kind, path));
+    TRY(follow_read(path, inspect_kind_read, &kind));
     return kind == INSPECT_RUN || kind == INSPECT_CHECKPOINTS ? inspect_whole(kind, path, f->json)
                                                               : inspect_single(kind, path, f);
 }

@@ -7,6 +7,7 @@
 #include "comm/watch.h"
 #include "daemon/dry_run.h"
 #include "daemon/flags.h"
+#include "daemon/places.h"
 #include "daemon/run_job.h"
 #include "train/report_text.h"
 #include "train/stop.h"
@@ -36,9 +37,11 @@ struct run_flags {
 };
 
 static enum status run_world(const struct job *job, struct comm *comm, const struct run_flags *f) {
-    struct base base;
+    struct base base = {0};
     struct run_result result;
-    enum status status = base_open(&base, job, comm);
+    enum status status = places_agree(job, comm);
+    if (status == STATUS_OK)
+        status = base_open(&base, job, comm);
     if (status != STATUS_OK && comm_speaks(comm))
         log_error("%s", status_message());
     if (status == STATUS_OK)

@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "checkpoints/owner.h"
+#include "daemon/places.h"
 #include "daemon/run_job.h"
 #include "daemon/sweep.h"
 #include "daemon/units.h"
@@ -150,6 +151,14 @@ static enum status sweep_kind(const struct job *job) {
                : STATUS_OK;
 }
 
+// Of the cells that are still to be run.
+static enum status sweep_places(const struct sweep *s) {
+    for (size_t i = 0; i < s->n; i++)
+        if (s->cells[i].state == SWEEP_WAITS)
+            TRY(places_check(s->cells[i].job));
+    return STATUS_OK;
+}
+
 static enum status sweep_claim(struct owner **owner, const struct sweep *s, const struct comm *comm) {
     if (comm->rank != 0)
         return STATUS_OK;
@@ -191,6 +200,7 @@ static enum status sweep_phases(struct sweep *s, struct base *base, struct comm 
     TRY(comm_agree(comm, comm->rank == 0 ? sweep_kind(s->job) : STATUS_OK));
     TRY(base_open(base, s->cells[0].job, comm));
     TRY(sweep_look(s, base, comm));
+    TRY(comm_agree(comm, comm->rank == 0 ? sweep_places(s) : STATUS_OK));
     if (dry)
         return sweep_dry(s, base, comm);
     enum status status = comm_agree(comm, sweep_claim(&owner, s, comm));

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "export/export.h"
+#include "export/foreign.h"
 #include "export/sums.h"
 #include "model/weights.h"
 
@@ -51,9 +52,14 @@ static enum status hf_files(struct export_result *out, const struct export_model
     return sums_write(folder); // last: it lists the others
 }
 
-// The new directory is there and good: what could not be removed of the one before is only left over.
-static void hf_remove_old(const char *old) {
-    enum status status = file_remove(old);
+// The new directory is there and good: what could not be removed of the one before is only left over. A file that
+// somebody put into it since hf_commit looked is not removed.
+static void hf_remove_old(const char *old, const char *folder) {
+    char *moved;
+    enum status status = foreign_aside(&moved, old, folder);
+    if (status == STATUS_OK && !moved)
+        status = file_remove(old);
+    free(moved);
     if (status != STATUS_OK)
         log_warn("export: %s (of the directory before; the new one is good)", status_message());
 }
@@ -71,13 +77,17 @@ static enum status hf_commit_aside(const char *staged, const char *folder, const
     return status;
 }
 
-// At every moment the one before or the new one is there, where the file system can exchange two names.
+// At every moment the one before or the new one is there, where the file system can exchange two names. What is not
+// ours steps aside for good.
 static enum status hf_commit(const char *staged, const char *folder, const char *aside, const char *parent) {
+    char *moved;
+    TRY(foreign_aside(&moved, folder, folder));
+    free(moved);
     bool exchanged = renameat2(AT_FDCWD, staged, AT_FDCWD, folder, RENAME_EXCHANGE) == 0;
     if (!exchanged)
         TRY(hf_commit_aside(staged, folder, aside));
     enum status status = file_sync_folder(parent);
-    hf_remove_old(exchanged ? staged : aside);
+    hf_remove_old(exchanged ? staged : aside, folder);
     return status;
 }
 

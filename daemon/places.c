@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/places.h"
+
+#include "base/file.h"
+#include "export/foreign.h"
+#include "train/base.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+// What a run makes below its out.
+static const char *const made[] = {"model", "artifacts", "tensorboard"};
+#define MADE (sizeof made / sizeof *made)
+
+struct place {
+    const char *key;
+    const char *path; // NULL: not a path in this job
+    bool keeps;       // its own files are moved and removed by the run: it may not be above either
+};
+
+static enum status place_refuse(const struct place *place, const char *relation, const char *path, const char *does,
+                                const struct job *job) {
+    return status_set(STATUS_USAGE, "%s: %s %s %s, which the run %s (out: %s): choose another %s, or another out",
+                      place->key, place->path, relation, path, does, job->out, place->key);
+}
+
+// `own` and `other`: resolved, of the key and of what is made at `path`.
+static enum status place_compare(const struct place *place, const char *own, const char *path, const char *other,
+                                 const struct job *job) {
+    bool within = file_is_in(own, other);
+    if (within)
+        return place_refuse(place, strcmp(own, other) == 0 ? "is" : "lies in", path, "makes and replaces", job);
+    return place->keeps && file_is_in(other, own)
+               ? place_refuse(place, "holds", path, "makes: it needs a folder apart", job)
+               : STATUS_OK;
+}
+
+static enum status place_one(const struct place *place, const char *own, const char *name, const struct job *job) {
+    char *path = path_join(job->out, name), *other = NULL;
+    enum status status = path ? file_real(&other, path) : status_set(STATUS_SYSTEM, "out: no memory");
+    if (status == STATUS_OK)
+        status = place_compare(place, own, path, other, job);
+    free(other);
+    free(path);
+    return status;
+}
+
+static enum status place_apart(const struct place *place, const struct job *job) {
+    char *own;
+    enum status status = STATUS_OK;
+    if (!place->path)
+        return STATUS_OK;
+    TRY(file_real(&own, place->path));
+    for (size_t i = 0; i < MADE && status == STATUS_OK; i++)
+        status = place_one(place, own, made[i], job);
+    free(own);
+    return status;
+}
+
+static const char *resume_path(const struct job *job) {
+    const char *resume = job->checkpoints.resume;
+    return resume && strcmp(resume, "auto") != 0 && strcmp(resume, "never") != 0 ? resume : NULL;
+}
+
+enum status places_apart(const struct job *job) {
+    const struct place places[] = {
+        {"checkpoints.dir", job->checkpoints.dir, true},
+        {"data.cache", job->data.cache, false},
+        {"model.base", job->model.base && !base_random(job->model.base) ? job->model.base : NULL, false},
+        {"model.vocab", job->model.vocab, false},
+        {"data.dir", job->data.dir, false},
+        {"checkpoints.resume", resume_path(job), false},
+    };
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++)
+        TRY(place_apart(&places[i], job));
+    return STATUS_OK;
+}
+
+enum status places_check(const struct job *job) {
+    char *why = NULL, *folder;
+    TRY(places_apart(job));
+    folder = path_join(job->out, "model");
+    enum status status = folder ? foreign_find(&why, folder) : status_set(STATUS_SYSTEM, "out: no memory");
+    if (why)
+        status = status_set(STATUS_USAGE, "out: %s: move it away or choose another out", why);
+    free(why);
+    free(folder);
+    return status;
+}
+
+enum status places_agree(const struct job *job, struct comm *comm) {
+    return comm_agree(comm, comm->rank == 0 ? places_check(job) : STATUS_OK);
+}

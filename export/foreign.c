@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "export/foreign.h"
+
+#include "base/file.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "data/tokenizer_parts.h"
+#include "export/sums.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define NAMED 3 // names in one line
+
+struct foreign {
+    const char *folder;
+    struct sums sums;
+    bool known; // without a list: the names that we write count as ours
+    char *names[NAMED + 1];
+    size_t n;
+};
+
+static enum status no_memory(const char *folder) {
+    return status_set(STATUS_SYSTEM, "%s: no memory", folder);
+}
+
+static bool name_is_known(const char *name) {
+    static const char *const names[] = {"config.json", "model.safetensors", "finetuned.json", "README.md", SUMS_NAME};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(names[i], name) == 0)
+            return true;
+    for (size_t i = 0; i < TOKENIZER_FILES; i++)
+        if (strcmp(tokenizer_file_names[i], name) == 0)
+            return true;
+    return false;
+}
+
+static bool foreign_is_ours(const struct foreign *f, const char *name) {
+    if (f->sums.n)
+        return strcmp(name, SUMS_NAME) == 0 || sums_find(&f->sums, name);
+    return f->known && name_is_known(name);
+}
+
+static enum status foreign_walk(struct foreign *f, const char *inside);
+
+// A link is one file, whatever it leads to.
+static enum status foreign_one(struct foreign *f, const char *name) {
+    struct stat info;
+    char *path = path_join(f->folder, name);
+    if (!path)
+        return no_memory(f->folder);
+    bool folder = lstat(path, &info) == 0 && S_ISDIR(info.st_mode);
+    free(path);
+    if (folder)
+        return foreign_walk(f, name);
+    if (!foreign_is_ours(f, name) && !(f->names[f->n++] = strdup(name)))
+        return no_memory(f->folder);
+    return STATUS_OK;
+}
+
+// Ends as soon as there are more than are named.
+static enum status foreign_walk(struct foreign *f, const char *inside) {
+    char **names, *from = path_join(f->folder, inside);
+    size_t n;
+    enum status status = from ? file_list(&names, &n, from) : no_memory(f->folder);
+    free(from);
+    TRY(status);
+    for (size_t i = 0; i < n && status == STATUS_OK && f->n <= NAMED; i++) {
+        char *name = path_join(inside, names[i]);
+        status = name ? foreign_one(f, name) : no_memory(f->folder);
+        free(name);
+    }
+    file_list_free(names, n);
+    return status;
+}
+
+// A list that can't be read is damage, as in any of our files.
+static void foreign_list(struct foreign *f) {
+    char *path = path_join(f->folder, "finetuned.json");
+    if (sums_read(&f->sums, f->folder) != STATUS_OK || f->sums.n == 0)
+        f->known = path && file_named(path);
+    free(path);
+}
+
+static char *foreign_line(const struct foreign *f) {
+    struct text line = {0};
+    text_printf(&line, "%s holds ", f->folder);
+    for (size_t i = 0; i < f->n && i < NAMED; i++)
+        text_printf(&line, "%s%s", i == 0 ? "" : i + 1 == f->n ? " and " : ", ", f->names[i]);
+    text_puts(&line,
+              f->n > NAMED ? " and more, which this program did not write" : ", which this program did not write");
+    if (line.failed)
+        text_release(&line);
+    return line.at;
+}
+
+static enum status foreign_folder(char **out, const char *folder) {
+    struct foreign f = {.folder = folder};
+    foreign_list(&f);
+    enum status status = foreign_walk(&f, "");
+    if (status == STATUS_OK && f.n && !(*out = foreign_line(&f)))
+        status = no_memory(folder);
+    for (size_t i = 0; i <= NAMED; i++)
+        free(f.names[i]);
+    sums_release(&f.sums);
+    return status;
+}
+
+enum status foreign_find(char **out, const char *folder) {
+    struct stat info;
+    *out = NULL;
+    if (lstat(folder, &info) != 0)
+        return errno == ENOENT || errno == ENOTDIR ? STATUS_OK : status_errno(STATUS_IO, "%s", folder);
+    if (S_ISLNK(info.st_mode))
+        return STATUS_OK;
+    if (S_ISDIR(info.st_mode))
+        return foreign_folder(out, folder);
+    *out = text_format("%s is no folder", folder);
+    return *out ? STATUS_OK : no_memory(folder);
+}
+
+static enum status aside_name(char **out, const char *folder) {
+    for (unsigned k = 1;; k++) {
+        *out = text_format("%s.aside-%u", folder, k);
+        if (!*out)
+            return no_memory(folder);
+        if (!file_named(*out))
+            return STATUS_OK;
+        free(*out);
+    }
+}
+
+enum status foreign_aside(char **moved, const char *path, const char *folder) {
+    char *why, *to = NULL;
+    *moved = NULL;
+    TRY(foreign_find(&why, path));
+    if (!why)
+        return STATUS_OK;
+    enum status status = aside_name(&to, folder);
+    if (status == STATUS_OK && rename(path, to) != 0)
+        status = status_errno(STATUS_IO, "export: setting %s aside as %s", path, to);
+    if (status == STATUS_OK)
+        log_warn("export: %s: set aside as %s", why, to);
+    if (status == STATUS_OK)
+        *moved = to;
+    else
+        free(to);
+    free(why);
+    return status;
+}

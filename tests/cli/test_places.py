@@ -1,0 +1,261 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where a run writes and replaces, nothing that the job keeps or reads may lie, and what others wrote is not deleted.
+`checkpoints/latest` is read from one folder while it moves on."""
+import os
+import shutil
+import threading
+
+import support as s
+
+
+class Places(s.Case):
+    @classmethod
+    def setUpClass(cls):
+        cls.root = os.path.realpath(s.tempfile.mkdtemp(prefix="finetuned-test-"))
+        cls.addClassCleanup(shutil.rmtree, cls.root, ignore_errors=True)
+        cls.data = s.task_make(os.path.join(cls.root, "d"))
+        cls.done = os.path.join(cls.root, "done")
+        result = s.run("run", *cls.keys(cls.done))
+        if result.rc:
+            raise AssertionError(str(result))
+
+    @classmethod
+    def keys(cls, out, steps=2, **more):
+        keys = {"model.base": "random:tiny", "data.dir": cls.data, "data.task": "emotion", "data.max_length": 40, "train.max_steps": steps,
+                "threads": 1, "log.level": "warn", "train.parts": 1, "out": out, **more}
+        return [word for key, value in keys.items() for word in (f"--{key}", value)]
+
+    def copy(self):
+        """A finished run's folder of this test's own."""
+        return shutil.copytree(self.done, self.path("o"), symlinks=True)
+
+    def put(self, *names):
+        path = self.path(*names)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("x\n")
+        return path
+
+    def refused(self, arguments, *words, verbs=("run", "dry", "doctor")):
+        for verb in verbs:
+            command = {"run": ("run",), "dry": ("run", "--dry-run"), "doctor": ("doctor",), "sweep": ("sweep", "--sweep.seeds", "1,2")}[verb]
+            result = s.run(*command, *arguments)
+            self.assertEqual(result.rc, 64, result)
+            for word in words:
+                self.assertIn(word, result.out if verb == "doctor" else result.err, result)
+
+
+class Apart(Places):
+    def test_what_is_kept(self):
+        out = self.path("k")
+        os.makedirs(self.path("real"))
+        os.symlink("k", self.path("link"))
+        os.symlink("real", self.path("way"))
+        os.symlink("k/model", self.path("to"))
+        for key in ("checkpoints.dir", "data.cache"):
+            for place, word in ((f"{out}/model", "is"), (f"{out}/model/", "is"), (f"{out}/model/a/b", "lies in"), (f"{out}/none/../model", "is"),
+                                (f"{out}/artifacts", "is"), (f"{out}/tensorboard/x", "lies in"), (self.path("link/model/c"), "lies in"),
+                                (self.path("way/../k/model"), "is"), (self.path("to"), "is"), (self.path("k/none/../../to/c"), "lies in")):
+                with self.subTest(key=key, place=place):
+                    self.refused(self.keys(out, **{key: place}), f"{key}: {place} {word} {out}/", "out: " + out, verbs=("run",))
+        self.refused(self.keys(out, **{"checkpoints.dir": out}), f"checkpoints.dir: {out} holds {out}/model", "out: ")
+        self.refused(self.keys(out, **{"checkpoints.dir": self.root_of()}), "checkpoints.dir", "holds", "out: ", verbs=("run",))
+        self.assertFalse(os.path.exists(out), "nothing was written")
+        self.assertEqual(os.listdir(self.path("real")), [])
+
+    def root_of(self):
+        return os.path.dirname(self.path("k"))
+
+    def test_out_is_a_link(self):
+        os.makedirs(self.path("real"))
+        os.symlink("real", self.path("out"))
+        self.refused(self.keys(self.path("out"), **{"checkpoints.dir": self.path("real/model")}), "checkpoints.dir", "out: ")
+        self.assertEqual(os.listdir(self.path("real")), [])
+
+    def test_relative(self):
+        os.makedirs(self.path("here"))
+        for out, place in (("k", "k/model"), (self.path("here/k"), "k/model/x"), ("k", "../here/k/model"), (".", "model")):
+            result = s.run("run", *self.keys(out, **{"checkpoints.dir": place}), cwd=self.path("here"))
+            self.assertExit(result, 64, "checkpoints.dir", "out: ")
+        self.assertEqual(os.listdir(self.path("here")), [])
+
+    def test_what_is_read(self):
+        out = self.copy()
+        model, before = os.path.join(out, "model"), s.checkpoint_tensors(s.checkpoint(out))
+        names = sorted(os.listdir(model))
+        self.refused(self.keys(out, **{"model.base": model}), "model.base", "is", "out: ")
+        self.refused(self.keys(out, **{"model.vocab": os.path.join(model, "vocab.json")}), "model.vocab", "lies in", "out: ")
+        self.refused(self.keys(out, **{"data.dir": model}), "data.dir", "is", "out: ", verbs=("run",))
+        self.refused(self.keys(out, **{"checkpoints.resume": os.path.join(model, "x")}), "checkpoints.resume", "lies in", "out: ", verbs=("run",))
+        self.assertEqual(sorted(os.listdir(model)), names)
+        self.assertEqual(s.tensors_differ(before, s.checkpoint_tensors(s.checkpoint(out))), [])
+
+    def test_beside_is_right(self):
+        out = os.path.join(self.data, "k")  # within the data, a cache above, names that only begin alike
+        self.addCleanup(shutil.rmtree, out, ignore_errors=True)
+        keys = self.keys(out, **{"data.cache": self.data, "checkpoints.dir": os.path.join(out, "model-c"), "log.tensorboard": "false"})
+        self.assertExit(s.run("run", *keys), 0)
+
+    def test_sweep(self):
+        out = self.path("w")
+        for key, place in (("checkpoints.dir", "<out>/model"), ("checkpoints.dir", "<out>/x/../artifacts/y"), ("checkpoints.dir", "<out>"),
+                           ("data.cache", f"{out}/emotion/lr-0.001-seed-2/model")):
+            self.refused(self.keys(out, **{key: place, "train.lr": "0.001"}), key, "out: ", verbs=("sweep",))
+        self.assertFalse(os.path.exists(out), "nothing was written")
+
+
+class Foreign(Places):
+    def kept(self, *paths):
+        for path in paths:
+            self.assertTrue(os.path.lexists(path), path)
+
+    def test_at_the_start(self):
+        out = self.path("p")
+        notes = [self.put("p/model", name) for name in ("b.txt", "thesis.txt", "a/deep.txt")]
+        self.refused(self.keys(out), f"out: {out}/model holds a/deep.txt, b.txt and thesis.txt, which this program did not write: move it away")
+        self.refused(self.keys(self.path("p")), "thesis.txt", verbs=("run", "dry"))
+        notes += [self.put("p/model", name) for name in ("c.txt", "z.txt")]
+        self.refused(self.keys(out), "a/deep.txt, b.txt, c.txt and more, which", verbs=("run",))
+        self.kept(*notes)
+        self.assertEqual(os.listdir(out), ["model"])
+        shutil.rmtree(os.path.join(out, "model"))
+        os.makedirs(os.path.join(out, "model", "empty"))  # nothing to lose
+        self.assertExit(s.run("run", *self.keys(out)), 0)
+
+    def test_a_model_of_others(self):
+        model = s.model_make(self.path("p/model"), labels=["a", "b"])
+        names = sorted(os.listdir(model))
+        self.refused(self.keys(self.path("p")), "model holds config.json, ", "which this program did not write", verbs=("run",))
+        self.assertEqual(sorted(os.listdir(model)), names)
+
+    def test_a_file(self):
+        path = self.put("p/model")
+        self.refused(self.keys(self.path("p")), f"out: {path} is no folder", verbs=("run",))
+        self.kept(path)
+
+    def test_a_file_beside_ours(self):
+        out = self.copy()
+        notes = self.put("o/model/notes.txt")
+        self.refused(self.keys(out, steps=4), "o/model holds notes.txt, which")
+        self.kept(notes)
+        os.remove(notes)
+        self.assertExit(s.run("run", *self.keys(out, steps=4)), 0)
+        self.assertEqual([n for n in os.listdir(out) if "aside" in n], [])
+
+    def test_ours_without_its_list(self):
+        out = self.copy()
+        for name in ("finetuned.sha256", "README.md"):
+            os.remove(os.path.join(out, "model", name))
+            self.assertExit(s.run("run", *self.keys(out)), 0)
+        self.kept(os.path.join(out, "model", "README.md"), os.path.join(out, "model", "finetuned.sha256"))
+        with open(os.path.join(out, "model", "finetuned.sha256"), "w", encoding="utf-8") as file:
+            file.write("damage\n")
+        self.assertExit(s.run("run", *self.keys(out)), 0)
+        os.remove(os.path.join(out, "model", "finetuned.sha256"))
+        self.put("o/model/notes.txt")
+        self.refused(self.keys(out), "holds notes.txt, which", verbs=("run",))
+        os.remove(self.path("o/model/notes.txt"))
+        os.remove(os.path.join(out, "model", "finetuned.json"))  # nothing of ours is left to know it by
+        self.refused(self.keys(out), "model holds README.md, config.json, ", verbs=("run",))
+
+    def test_while_it_runs(self):
+        out = self.path("o")
+        process = s.start("run", *self.keys(out, steps=30, **{"checkpoints.every": 1}))
+        self.assertTrue(s.wait_for(lambda: os.path.exists(s.checkpoint(out)), process), "no checkpoint before the end")
+        self.put("o/model/thesis.txt")
+        os.makedirs(self.path("o/model.aside-1"))
+        result = s.finish(process)
+        self.assertExit(result, 0)
+        self.assertIn("o/model holds thesis.txt, which this program did not write: set aside as " + self.path("o/model.aside-2"), result.err)
+        self.kept(self.path("o/model.aside-2/thesis.txt"), self.path("o/model/config.json"))
+        self.assertEqual(os.listdir(self.path("o/model.aside-1")), [])
+        self.assertEqual([n for n in os.listdir(out) if "tmp-" in n or "old-" in n], [])
+        self.assertExit(s.run("inspect", "--verify", out), 0)
+
+    def test_export(self):
+        source, target = os.path.join(self.done, "model"), self.path("e")
+        export = lambda out: s.run("export", "--from", source, "--to", "hf", "--out", out)
+        for _ in range(2):  # the second replaces the first
+            self.assertExit(export(target), 0)
+        notes = self.put("e/notes.txt")
+        self.assertExit(export(target), 64, f"--out {target} holds other files", "notes.txt", "an earlier export")
+        self.kept(notes, os.path.join(target, "config.json"))
+        other = s.model_make(self.path("m"), labels=["a", "b"])
+        names = sorted(os.listdir(other))
+        self.assertExit(export(other), 64, "holds other files", "config.json")
+        self.assertExit(s.run("export", "--from", other, "--to", "hf", "--out", other), 64, "holds other files")
+        self.assertEqual(sorted(os.listdir(other)), names)
+
+
+class Latest(Places):
+    """`latest` moves on, and what it led to goes away, as often as a run that keeps one checkpoint does it."""
+
+    def moving(self, folder):
+        """A thread that renames one checkpoint's folder and moves the link; stop() ends it."""
+        over, count = threading.Event(), [0]
+        first = os.path.realpath(os.path.join(folder, "latest"))
+
+        def move():
+            at, spare = first, os.path.join(folder, "spare")
+            while not over.is_set():
+                count[0] += 1
+                to = os.path.join(folder, f".moved-{count[0]}")
+                shutil.copytree(at, to)
+                os.symlink(to, spare)
+                os.replace(spare, os.path.join(folder, "latest"))
+                shutil.rmtree(at)
+                at = to
+        thread = threading.Thread(target=move)
+        thread.start()
+
+        def stop():
+            over.set()
+            thread.join()
+        return stop
+
+    def test_beside_a_run_that_prunes(self):
+        out, bad = self.path("o"), []
+        process = s.start("run", *self.keys(out, steps=4000, **{"checkpoints.every": 1, "checkpoints.keep": 1, "train.epochs": 1}))
+        self.addCleanup(lambda: process.poll() is None and process.kill())
+        latest = s.checkpoint(out)
+        self.assertTrue(s.wait_for(lambda: os.path.exists(latest), process))
+        for i in range(40):
+            verb = ("inspect", "--verify", latest) if i % 2 else ("export", "--from", latest, "--to", "hf", "--out", self.path("e"))
+            result = s.run(*verb)
+            if result.rc and not (result.rc == 75 and "was replaced by a newer checkpoint while it was read: try again" in result.err):
+                bad.append(str(result))
+        self.assertIsNone(process.poll(), "the run was over too early")
+        process.terminate()
+        s.finish(process)
+        self.assertEqual(bad, [])
+
+    def test_gone_each_time(self):
+        out = self.copy()
+        stop = self.moving(os.path.join(out, "checkpoints"))
+        try:
+            for verb in (("inspect", "--verify", s.checkpoint(out)), ("predict", "--job", os.path.join(out, "job.yaml"), "--model", s.checkpoint(out), "x")) * 6:
+                result = s.run(*verb)
+                self.assertIn(result.rc, (0, 75), result)
+                if result.rc:
+                    self.assertIn("was replaced by a newer checkpoint while it was read: try again", result.err)
+        finally:
+            stop()
+
+    def test_no_link(self):
+        self.assertExit(s.run("inspect", "--verify", self.path("none")), 65, "is not there")
+        os.symlink("nowhere", self.path("latest"))
+        self.assertExit(s.run("inspect", "--verify", self.path("latest")), 65, "leads nowhere")
+        self.assertExit(s.run("export", "--from", self.path("latest"), "--to", "hf", "--out", self.path("e")), 65, "neither a model directory")
+
+
+class Values(Places):
+    def test_paths(self):
+        for value, word in (("a\nb", "holds a control character"), ("a\tb", "holds a control character"), ("a\rb", "holds a control character"),
+                            ("a" * 4200, "is longer than 4096 bytes")):
+            result = s.run("run", *self.keys(value))
+            self.assertExit(result, 64, "--out", word)
+            self.assertNotIn("a" * 100, result.err)
+
+
+if __name__ == "__main__":
+    s.main()
