@@ -31,22 +31,28 @@ static bool follow_leads(const char *path) {
     return leads;
 }
 
-// Whether `real` is no longer what it was, or `path` (real: NULL) leads somewhere again.
-static bool follow_moved(const char *path, const char *real, bool there, const struct stat *before) {
+// Whether there is now something else, or nothing.
+static bool follow_differs(const char *real, const struct stat *before) {
     struct stat now;
-    if (!real)
-        return stat(path, &now) == 0;
-    return !there || stat(real, &now) != 0 || now.st_dev != before->st_dev || now.st_ino != before->st_ino;
+    return stat(real, &now) != 0 || now.st_dev != before->st_dev || now.st_ino != before->st_ino;
 }
 
-// `gone`: it failed, and what was read is there no more.
+// Whether the link leads elsewhere than to `real` (NULL: nowhere) now.
+static bool follow_moved(const char *path, const char *real) {
+    char *now = realpath(path, NULL);
+    bool moved = now && real ? strcmp(now, real) != 0 : now != real;
+    free(now);
+    return moved;
+}
+
+// `gone`: it failed, and what was read is there no more, or on its way out.
 static enum status follow_link(bool *gone, const char *path, enum status (*read)(void *context, const char *real),
                                void *context) {
     struct stat before;
     char *real = realpath(path, NULL);
     bool there = real && stat(real, &before) == 0;
     enum status status = read(context, real ? real : path);
-    *gone = status != STATUS_OK && follow_moved(path, real, there, &before);
+    *gone = status != STATUS_OK && (follow_moved(path, real) || (real && (!there || follow_differs(real, &before))));
     free(real);
     return status;
 }
@@ -55,7 +61,7 @@ static enum status follow_plain(const char *path, enum status (*read)(void *cont
     struct stat before;
     bool there = stat(path, &before) == 0;
     enum status status = read(context, path);
-    bool gone = status != STATUS_OK && there && follow_moved(path, path, there, &before);
+    bool gone = status != STATUS_OK && there && follow_differs(path, &before);
     return gone ? status_set(STATUS_DATA, "%s was removed while it was read", path) : status;
 }
 
