@@ -60,6 +60,7 @@ static enum status save_error(const struct checkpoint *save, enum status status)
     char available[48] = "";
     if (status != STATUS_IO)
         return status;
+    TRY(commit_held(save->dir)); // lost, perhaps with all that lay in it: that is the reason
     if (statvfs(save->dir->path, &info) == 0)
         snprintf(available, sizeof available, ", %.1f MiB free",
                  (double)info.f_bavail * (double)info.f_frsize / 1048576);
@@ -112,6 +113,7 @@ static enum status save_reserve(const struct checkpoint *save, int fd) {
 }
 
 static enum status save_create(struct checkpoint *save) {
+    TRY(commit_held(save->dir));
     TRY(file_make_folders(save->dir->path));
     TRY(save_space(save));
     if (mkdir(save->folder, 0777) != 0)
@@ -189,6 +191,7 @@ static enum status save_commit_folder(struct checkpoint_saved *out, struct check
     if (!removal)
         return status_set(STATUS_SYSTEM, "checkpoint: no memory");
     TRY(commit_folder(save->folder, save->dir, save->table, &save->pieces, &save->rest, &save->state, removal));
+    TRY(commit_held(save->dir));
     commit_tidy(save->dir, &save->state, removal);
     removal_begin(removal);
     return STATUS_OK;

@@ -7,6 +7,7 @@
 #include "base/param.h"
 #include "base/pool.h"
 #include "base/status.h"
+#include "checkpoints/owner.h"
 #include "comm/comm.h"
 
 #include <stdbool.h>
@@ -48,6 +49,9 @@ struct checkpoint_dir {
     uint32_t keep;
     uint64_t buffer;   // bytes: what a rank may copy aside of a checkpoint that is being written
     struct pool *pool; // copies it; NULL: the calling thread does
+    // Rank 0: of the folders that must still be ours where something is made, renamed or deleted; NULL: not asked. A
+    // save that finds one lost ends with STATUS_AGAIN.
+    struct owner *owners[2];
 };
 
 struct checkpoint_saved {

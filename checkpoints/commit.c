@@ -167,10 +167,16 @@ static enum status commit_rename(const char *folder, const char *path, const str
     return status;
 }
 
+enum status commit_held(const struct checkpoint_dir *dir) {
+    TRY(owner_check(dir->owners[0]));
+    return owner_check(dir->owners[1]);
+}
+
 enum status commit_folder(const char *folder, const struct checkpoint_dir *dir, const struct param_table *table,
                           const struct pieces *pieces, const struct rest *rest, const struct trainer_state *state,
                           struct removal *removal) {
     TRY(commit_manifest(folder, dir->path, table, pieces, rest, state));
+    TRY(commit_held(dir));
     char *path = step_path(dir->path, state->step);
     enum status status = path ? commit_rename(folder, path, dir, state, removal)
                               : status_set(STATUS_SYSTEM, "checkpoint %s: no memory", folder);

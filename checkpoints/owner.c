@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Holding a folder: our file, its heartbeat, and whether it is still ours.
+// Holding a folder: our file and its heartbeat.
 #include "base/file.h"
 #include "base/log.h"
 #include "base/text.h"
@@ -46,26 +46,12 @@ static bool owner_beat(struct owner *owner, uint64_t count) {
            fdatasync(owner->fd) == 0;
 }
 
-static bool owner_is_ours(const struct owner *owner) {
-    struct stat ours, there;
-    return owner->fd >= 0 && fstat(owner->fd, &ours) == 0 && stat(owner->path, &there) == 0 &&
-           ours.st_dev == there.st_dev && ours.st_ino == there.st_ino;
-}
-
-// A file system that is away for a while proves nothing.
-static bool owner_is_lost(const struct owner *owner) {
-    struct stat there;
-    bool answers = stat(owner->path, &there) == 0 || errno == ENOENT;
-    return answers && !owner_is_ours(owner);
-}
-
 static void owner_look(struct owner *owner, uint64_t count, bool *said) {
     if (!owner_beat(owner, count) && !*said) {
         log_warn("%s: the heartbeat can't be written: %s", owner->path, strerror(errno));
         *said = true;
     }
-    if (owner_is_lost(owner) && !atomic_exchange(&owner->lost, true))
-        log_error("%s: this run no longer holds its folder", owner->path);
+    owner_lost(owner); // kept for who asks
 }
 
 static void *owner_thread(void *context) {
@@ -153,12 +139,13 @@ static enum status owner_start(struct owner *owner, const char *folder, double s
     return owner_beat_begin(owner);
 }
 
-enum status owner_take_within(struct owner **out, const char *folder, double stale_s) {
+enum status owner_take_within(struct owner **out, const char *folder, const char *option, double stale_s) {
     *out = NULL;
     struct owner *owner = calloc(1, sizeof *owner);
     if (!owner)
         return status_set(STATUS_SYSTEM, "%s: no memory", folder);
     owner->fd = -1;
+    owner->option = option;
     owner->process = getpid();
     enum status status = owner_start(owner, folder, stale_s);
     if (status != STATUS_OK) {
@@ -170,31 +157,8 @@ enum status owner_take_within(struct owner **out, const char *folder, double sta
     return STATUS_OK;
 }
 
-enum status owner_take(struct owner **out, const char *folder) {
-    return owner_take_within(out, folder, OWNER_STALE_S);
-}
-
-enum status owner_ask(const char *folder) {
-    struct owner owner = {.path = path_join(folder, OWNER_NAME), .fd = -1};
-    struct owner_other other = {0};
-    bool changed = true;
-    enum status status =
-        owner.path ? owner_record_self(&owner.record) : status_set(STATUS_SYSTEM, "%s: no memory", folder);
-    for (unsigned tries = 0; status == STATUS_OK && changed && tries < OWNER_TRIES && file_exists(owner.path);
-         tries++) {
-        if (owner_other_read(&other, owner.path) == STATUS_OK)
-            status = owner_judge(&changed, &owner, &other, owner.path, OWNER_STALE_S);
-        free(other.bytes);
-        other = (struct owner_other){0};
-    }
-    free(owner.path);
-    return status;
-}
-
-enum status owner_check(const struct owner *owner) {
-    if (!atomic_load(&owner->lost))
-        return STATUS_OK;
-    return status_set(STATUS_AGAIN, "%s: another run took this folder over", owner->path);
+enum status owner_take(struct owner **out, const char *folder, const char *option) {
+    return owner_take_within(out, folder, option, OWNER_STALE_S);
 }
 
 void owner_release(struct owner *owner) {

@@ -23,9 +23,10 @@
 // ---- alive or not
 
 static enum status owner_in_use(const struct owner *owner, const struct owner_record *record) {
-    return status_set(
-        STATUS_AGAIN, "out folder %.*s is in use by pid %ld on host %s (started %s): wait for it or choose another out",
-        (int)(strlen(owner->path) - strlen("/" OWNER_NAME)), owner->path, record->pid, record->host, record->started);
+    return status_set(STATUS_AGAIN,
+                      "%s: %.*s is in use by pid %ld on host %s (started %s): wait for it or choose another %s",
+                      owner->option, (int)(strlen(owner->path) - strlen("/" OWNER_NAME)), owner->path, record->pid,
+                      record->host, record->started, owner->option);
 }
 
 // Watches another host's file by our own clock: any change of it, also its going, is life. Returns whether it stayed as

@@ -16,8 +16,9 @@
 #define OWNER_HEARTBEAT_DIGITS 16
 
 struct owner {
-    char *path;      // <folder>/.owner
-    char *temporary; // our file's other name while it is being put in place
+    char *path;         // <folder>/.owner
+    const char *option; // what named the folder
+    char *temporary;    // our file's other name while it is being put in place
     struct owner_record record;
     int fd; // of our own file, whatever name it has
     off_t heartbeat_at;
@@ -46,6 +47,10 @@ struct owner_other {
 
 // Missing: STATUS_DATA.
 enum status owner_other_read(struct owner_other *out, const char *path);
+
+// ---- owner_held.c: asked later
+
+bool owner_is_ours(const struct owner *owner);
 
 // ---- owner_claim.c: taking .owner
 

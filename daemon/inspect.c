@@ -39,7 +39,8 @@ static enum inspect_kind inspect_folder(const char *path) {
         return INSPECT_MODEL;
     if (checkpoint_is(path))
         return INSPECT_CHECKPOINT;
-    if (holds(path, "events.jsonl") || (holds(path, "job.yaml") && holds(path, "checkpoints")))
+    bool job = holds(path, "job.yaml");
+    if (holds(path, "events.jsonl") || (job && (holds(path, "checkpoints") || holds(path, "report.json"))))
         return INSPECT_RUN;
     return holds_steps(path) ? INSPECT_CHECKPOINTS : INSPECT_NONE;
 }

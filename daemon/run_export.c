@@ -6,6 +6,11 @@
 #include "export/export.h"
 #include "export/sums.h"
 #include "train/card.h"
+#include "train/folder.h"
+
+static enum status run_may(const void *context) {
+    return folder_held(context);
+}
 
 static struct export_model run_export_model(const struct trainer *t) {
     struct model_settings settings = inputs_settings(t->job);
@@ -16,7 +21,9 @@ static struct export_model run_export_model(const struct trainer *t) {
                                  .tokenizer = t->inputs.tokenizer,
                                  .settings = settings,
                                  .bf16 = t->job->export.dtype == JOB_BF16,
-                                 .name = t->job->job};
+                                 .name = t->job->job,
+                                 .may = run_may,
+                                 .context = t};
 }
 
 static enum status run_export_event(struct trainer *t, const char *kind, const struct export_result *r) {

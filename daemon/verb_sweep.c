@@ -163,7 +163,7 @@ static enum status sweep_claim(struct owner **owner, const struct sweep *s, cons
     if (comm->rank != 0)
         return STATUS_OK;
     TRY(file_make_folders(s->job->out));
-    return owner_take(owner, s->job->out);
+    return owner_take(owner, s->job->out, "out");
 }
 
 static bool cell_is_bad(const struct sweep_cell *cell, bool troubled) {

@@ -8,6 +8,7 @@
 #include "daemon/verify.h"
 #include "train/history.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdlib.h>
@@ -59,13 +60,8 @@ static bool there(const struct verify *v, const char *name) {
     return is;
 }
 
-// What was found of one thing. Only damage and what can't be read are findings; other failures end the whole.
-static enum status item(struct verify *v, const char *name, const char *kind, enum status status,
-                        enum verify_depth depth) {
-    if (status != STATUS_OK && status != STATUS_DATA && status != STATUS_IO)
-        return status;
-    if (status != STATUS_OK && !there(v, name))
-        return note(v, name, "went while it was being read");
+static enum status item_add(struct verify *v, const char *name, const char *kind, enum status status,
+                            enum verify_depth depth) {
     struct verify_item next = {.path = strdup(name), .kind = strdup(kind), .status = status, .depth = depth};
     next.why = status != STATUS_OK ? strdup(status_message()) : NULL;
     struct verify_item *grown = realloc(v->items, (v->n + 1) * sizeof *grown);
@@ -80,6 +76,16 @@ static enum status item(struct verify *v, const char *name, const char *kind, en
     v->items[v->n++] = next;
     v->wrong += status != STATUS_OK;
     return STATUS_OK;
+}
+
+// What was found of one thing. Only damage and what can't be read are findings; other failures end the whole.
+static enum status item(struct verify *v, const char *name, const char *kind, enum status status,
+                        enum verify_depth depth) {
+    if (status != STATUS_OK && status != STATUS_DATA && status != STATUS_IO)
+        return status;
+    if (status != STATUS_OK && !there(v, name))
+        return note(v, name, "went while it was being read");
+    return item_add(v, name, kind, status, depth);
 }
 
 // ---- one thing by its kind
@@ -116,6 +122,8 @@ static enum status step_item(struct verify *v, const char *folder, const char *n
         status = note(v, below, "left by a save that was ended, or one that is under way; the next start removes it");
     else if (status == STATUS_OK && strstr(name, ".aside-"))
         status = note(v, below, "set aside by an earlier start: not looked at");
+    else if (status == STATUS_OK && strncmp(name, ".owner", 6) == 0)
+        status = STATUS_OK; // a run is under way
     else if (status == STATUS_OK && step_parse(&step, name))
         status = item(v, below, "checkpoint", check_step(path, step), VERIFY_HASHES);
     else if (status == STATUS_OK && strcmp(name, "latest") != 0 && strcmp(name, "best") != 0)
@@ -332,7 +340,26 @@ static enum status texts(struct verify *v, char **checkpoints_dir) {
     return status;
 }
 
+// A run makes it before its job.yaml, and tells its exports there before its report.
+static enum status events_missing(struct verify *v) {
+    struct stat info;
+    char *path = path_join(v->path, "events.jsonl");
+    if (!path)
+        return no_memory(v);
+    bool missing = stat(path, &info) != 0 && errno == ENOENT && (there(v, "job.yaml") || there(v, "report.json"));
+    bool empty = stat(path, &info) == 0 && info.st_size == 0 && there(v, "report.json");
+    enum status status = STATUS_OK;
+    if (missing || empty)
+        status = item_add(v, "events.jsonl", "events",
+                          status_set(STATUS_DATA, "%s: %s: a run that got so far has written events", path,
+                                     missing ? "is missing" : "is empty"),
+                          VERIFY_STRUCTURE);
+    free(path);
+    return status;
+}
+
 static enum status run_events(struct verify *v, json_t *exports) {
+    TRY(events_missing(v));
     char **names;
     size_t n;
     TRY(file_list(&names, &n, v->path));

@@ -92,18 +92,25 @@ static enum status archive_fill(struct archive *archive, const char *path, const
     return archive_write_close(archive) != ARCHIVE_OK ? archive_fail(archive, path) : STATUS_OK;
 }
 
-enum status archive_write(const char *path, const char *folder) {
+// `model`: who is asked before it is published; NULL: nobody.
+static enum status archive_make(const char *path, const char *folder, const struct export_model *model) {
     char *staged = text_format("%s.tmp-%d", path, (int)getpid());
     struct archive *archive = archive_write_new();
     enum status status =
         staged && archive ? archive_fill(archive, staged, folder) : status_set(STATUS_SYSTEM, "export: no memory");
     archive_write_free(archive);
+    if (status == STATUS_OK && model)
+        status = export_may(model);
     if (status == STATUS_OK)
         status = file_adopt(path, staged);
     if (status != STATUS_OK && staged)
         file_remove(staged);
     free(staged);
     return status;
+}
+
+enum status archive_write(const char *path, const char *folder) {
+    return archive_make(path, folder, NULL);
 }
 
 static enum status archive_result(struct export_result *out, const char *path, const char *check) {
@@ -129,7 +136,7 @@ enum status export_archive(struct export_result *out, const struct export_model 
     if (status == STATUS_OK && add)
         status = sums_write(staged); // with what was added
     if (status == STATUS_OK)
-        status = archive_write(path, staged);
+        status = archive_make(path, staged, model);
     if (status == STATUS_OK)
         status = archive_result(out, path, directory.check);
     if (staged)

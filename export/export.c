@@ -12,6 +12,10 @@ void export_result_release(struct export_result *result) {
     *result = (struct export_result){0};
 }
 
+enum status export_may(const struct export_model *model) {
+    return model->may ? model->may(model->context) : STATUS_OK;
+}
+
 static enum status export_hf(struct export_result *out, const struct export_model *model, const char *path,
                              struct pool *pool) {
     return export_archive(out, model, path, NULL, pool);

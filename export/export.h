@@ -31,6 +31,9 @@ struct export_model {
     bool bf16;        // dtype of safetensors
     const char *name; // the job's: names artifacts
     struct export_card card;
+    // Asked last before the rename that publishes it, which it can forbid; NULL: nobody is asked.
+    enum status (*may)(const void *context);
+    const void *context;
 };
 
 struct export_result {
@@ -49,6 +52,7 @@ struct exporter {
     enum status (*run)(struct export_result *out, const struct export_model *model, const char *path,
                        struct pool *pool);
 };
+enum status export_may(const struct export_model *model);
 extern const struct exporter exporters[]; // ends with kind NULL; at most JOB_EXPORTS rows
 const struct exporter *export_find(const char *kind);
 // <folder>/<name><ending>; malloc'ed, NULL if there is no memory.

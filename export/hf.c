@@ -113,6 +113,7 @@ enum status export_hf_directory(struct export_result *out, const struct export_m
     TRY_GOTO(file_make_folders(staged), done);
     TRY_GOTO(hf_files(out, model, staged), done);
     TRY_GOTO(export_check(out->check, sizeof out->check, model, staged, pool), done);
+    TRY_GOTO(export_may(model), done);
     TRY_GOTO(hf_commit(staged, folder, aside, parent), done);
     out->path = strdup(folder);
     status = out->path ? STATUS_OK : status_set(STATUS_SYSTEM, "export: no memory");

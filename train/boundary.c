@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What happens between two steps, in this order: progress or skip, commit what is written, evaluate, save, stop. All
-// ranks take the same way.
+// What happens between two steps, in this order: end if a folder is lost, progress or skip, commit what is written,
+// evaluate, save, stop. All ranks take the same way.
 #include "base/hash.h"
+#include "train/folder.h"
 #include "train/progress.h"
 #include "train/stop.h"
 #include "train/trainer.h"
@@ -29,7 +30,8 @@ static enum status stop_event(struct trainer *t, const char *reason, int exit_co
 void trainer_fail(struct trainer *t, enum status status) {
     char message[STOP_MESSAGE];
     snprintf(message, sizeof message, "%s", status_message());
-    if (t->events.fd >= 0 && t->started > 0 && t->end != TRAINER_STOPPED &&
+    bool ours = t->events.fd >= 0 && !owner_lost(t->owners[0]); // else another's file stands there
+    if (ours && t->started > 0 && t->end != TRAINER_STOPPED &&
         stop_event(t, t->diverged ? "nonfinite" : "error", status_exit_code(status), message) != STATUS_OK)
         log_warn("events: the stop event could not be written");
 }
@@ -127,7 +129,7 @@ enum status boundary_evaluate(struct trainer *t, bool *better) {
         t->state.best_step = t->state.step;
         t->state.best_metric = score;
     }
-    status = evaluate_event(t, SPLIT_VAL, &val);
+    status = comm_agree(t->comm, evaluate_event(t, SPLIT_VAL, &val));
 done:
     evaluation_release(&val);
     return status;
@@ -162,8 +164,11 @@ enum status boundary_due(struct trainer *t) {
 }
 
 enum status boundary_asked(struct trainer *t, const char *when) {
-    uint32_t flags = stop_flags(false);
+    uint32_t flags = stop_flags(false) | folder_flags(t);
     TRY(comm_flags(t->comm, &flags));
+    folder_told(t, flags);
+    if (t->folder_lost)
+        return folder_given_up(t);
     t->stop_signal = stop_flags_signal(flags);
     return t->stop_signal ? boundary_given_up(t, when) : STATUS_OK;
 }
@@ -176,6 +181,8 @@ enum status boundary_given_up(struct trainer *t, const char *when) {
 
 enum status trainer_boundary(struct trainer *t, const struct step_result *r) {
     bool better = false;
+    if (t->folder_lost)
+        return folder_given_up(t);
     if (r->differs >= 0)
         return boundary_differs(t, r->differs, "loss or gradient norm");
     t->state.epoch = r->epoch;

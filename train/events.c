@@ -2,12 +2,14 @@
 #include "train/events.h"
 
 #include "base/file.h"
+#include "base/log.h"
 #include "train/lost.h"
 
 #define LOST_MAX ((size_t)1 << 20) // bytes of another rank's events
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 double events_now(void) {
@@ -66,8 +68,18 @@ static enum status events_recover(struct events_previous *previous, const char *
     return STATUS_OK;
 }
 
-enum status events_open(struct events *events, struct events_previous *previous, const char *out, bool writes) {
-    *events = (struct events){.fd = -1};
+static enum status events_begin(struct events *events) {
+    struct stat info;
+    events->fd = open(events->path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    if (events->fd < 0 || fstat(events->fd, &info) != 0)
+        return status_errno(STATUS_IO, "events: opening %s", events->path);
+    events->size = (uint64_t)info.st_size;
+    return STATUS_OK;
+}
+
+enum status events_open(struct events *events, struct events_previous *previous, const char *out, bool writes,
+                        struct owner *owner) {
+    *events = (struct events){.fd = -1, .owner = owner};
     *previous = (struct events_previous){.ended = "no stop event", .lost.rank = -1};
     if (!writes)
         return STATUS_OK;
@@ -76,10 +88,7 @@ enum status events_open(struct events *events, struct events_previous *previous,
         return status_set(STATUS_SYSTEM, "events: no memory");
     TRY(events_recover(previous, events->path, true));
     TRY(events_of_others(previous, out));
-    events->fd = open(events->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-    if (events->fd < 0)
-        return status_errno(STATUS_IO, "events: opening %s", events->path);
-    return STATUS_OK;
+    return events_begin(events);
 }
 
 enum status events_look(struct events_previous *previous, const char *out) {
@@ -129,6 +138,47 @@ void event_raw(struct events *events, const char *key, const char *json) {
     text_puts(&events->line, json);
 }
 
+// ---- the file under our hands
+
+// What became of it since the last event; NULL: it is as we left it, or nobody knows.
+static const char *events_gap(const struct events *events) {
+    struct stat ours, there;
+    if (fstat(events->fd, &ours) != 0)
+        return NULL;
+    if (stat(events->path, &there) != 0)
+        return errno == ENOENT ? "removed" : NULL;
+    if (ours.st_dev != there.st_dev || ours.st_ino != there.st_ino)
+        return "replaced";
+    return (uint64_t)ours.st_size < events->size ? "cut" : NULL;
+}
+
+static enum status events_put(struct events *events, const char *line, size_t size) {
+    TRY(file_write_all(events->fd, line, size, events->path));
+    events->size += size;
+    return STATUS_OK;
+}
+
+// A half line at its end is no event's beginning.
+static enum status events_whole(struct events *events) {
+    char last = '\n';
+    if (events->size && pread(events->fd, &last, 1, (off_t)events->size - 1) < 0)
+        return status_errno(STATUS_IO, "events: reading %s", events->path);
+    return last == '\n' ? STATUS_OK : events_put(events, "\n", 1);
+}
+
+// Goes on in what stands there now. The events that went with the old one can't be had again.
+static enum status events_again(struct events *events, const char *what) {
+    char line[128];
+    log_warn("%s was %s while the run goes on: the events before are lost there; it is gone on with from here",
+             events->path, what);
+    close(events->fd);
+    TRY(events_begin(events));
+    TRY(events_whole(events));
+    int size =
+        snprintf(line, sizeof line, "{\"event\": \"gap\", \"time\": %.3f, \"was\": \"%s\"}\n", events_now(), what);
+    return events_put(events, line, (size_t)size);
+}
+
 enum status event_end(struct events *events) {
     if (events->fd < 0)
         return STATUS_OK;
@@ -136,5 +186,10 @@ enum status event_end(struct events *events) {
     const char *line = text_string(&events->line);
     if (!line)
         return status_set(STATUS_SYSTEM, "events: no memory for a line of %s", events->path);
-    return file_write_all(events->fd, line, events->line.size, events->path);
+    if (owner_lost(events->owner))
+        return owner_check(events->owner);
+    const char *gap = events_gap(events);
+    if (gap)
+        TRY(events_again(events, gap));
+    return events_put(events, line, events->line.size);
 }

@@ -6,6 +6,7 @@
 #include "base/markup.h"
 #include "base/status.h"
 #include "base/text.h"
+#include "checkpoints/owner.h"
 #include "train/history.h"
 
 #include <stdbool.h>
@@ -14,6 +15,8 @@
 struct events {
     int fd; // -1: this rank writes none
     char *path;
+    struct owner *owner; // of its folder: nothing is written into one that is lost (STATUS_AGAIN); NULL: not asked
+    uint64_t size;       // of the file, as we left it
     struct text line;
 };
 
@@ -28,11 +31,15 @@ struct events_previous {
 };
 
 // Opens for append; a half line left by a crash is cut. `writes`: false on ranks above 0.
-enum status events_open(struct events *events, struct events_previous *previous, const char *out, bool writes);
+enum status events_open(struct events *events, struct events_previous *previous, const char *out, bool writes,
+                        struct owner *owner);
 // How the run before ended; nothing is changed.
 enum status events_look(struct events_previous *previous, const char *out);
 void events_close(struct events *events);
 
+// A file that was removed, replaced or cut while the run goes on is gone on with (or made again), with a warning and a
+// `gap` event first.
+//
 // One event: begin, any number of keys, end. Numbers have nine digits.
 void event_begin(struct events *events, const char *name);
 void event_integer(struct events *events, const char *key, int64_t value);

@@ -2,6 +2,29 @@
 // After the last step: the best model, its scores, the last event.
 #include "train/trainer.h"
 
+#include <string.h>
+
+static char *finish_path(const struct trainer *t) {
+    return text_format("%s/step-%08llu", t->job->checkpoints.dir, (unsigned long long)t->state.best_step);
+}
+
+// A best checkpoint that another run wrote is not ours to publish: ours is lost. Rank 0 looks.
+static enum status finish_ours(struct trainer *t) {
+    uint32_t foreign = 0;
+    char *path = t->comm->rank == 0 && t->state.best_step != t->state.step ? finish_path(t) : NULL;
+    if (path && t->state.best_step != 0 && resume_is_ours(t, path) == STATUS_DATA) {
+        log_warn("%s", status_message());
+        foreign = 1;
+    }
+    free(path);
+    TRY(comm_flags(t->comm, &foreign));
+    if (foreign) {
+        t->state.best_step = 0;
+        t->best_lost = true;
+    }
+    return STATUS_OK;
+}
+
 // The best model's weights, from its checkpoint where the run has gone on since.
 static enum status finish_best(struct trainer *t) {
     struct trainer_state best = {0};
@@ -22,9 +45,11 @@ static enum status finish_best(struct trainer *t) {
     save_current(t);
     if (t->state.best_step == t->state.step)
         return STATUS_OK;
-    char *path = text_format("%s/step-%08llu", t->job->checkpoints.dir, (unsigned long long)t->state.best_step);
+    char *path = finish_path(t);
     enum status status =
         path ? checkpoint_load(&arenas, &best, &t->table, path) : status_set(STATUS_SYSTEM, "trainer: no memory");
+    if (status == STATUS_OK && strcmp(best.run_id, t->state.run_id) != 0)
+        status = status_set(STATUS_DATA, "%s has become another run's", path);
     if (status == STATUS_OK) {
         t->weights_step = best.step;
         t->weights_epoch = best.epoch;
@@ -60,6 +85,7 @@ enum status trainer_finish(struct trainer *t, bool report) {
     // The weights in memory are the last step's, also of a run that was complete before.
     if (report && t->state.best_step != t->state.step)
         TRY(finish_evaluate(t, t->last));
+    TRY(finish_ours(t));
     TRY(comm_agree(t->comm, finish_best(t)));
     finish_release(t);
     TRY(finish_evaluate(t, t->best));

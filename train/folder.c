@@ -3,12 +3,16 @@
 
 #include "base/file.h"
 #include "base/pulse.h"
+#include "train/stop.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/random.h>
 #include <time.h>
 #include <unistd.h>
 
+#define CHECKPOINTS "checkpoints.dir"
 #define SHARED_PATIENCE_S 10 // that a network file system may take to show a new file
 
 // ---- taking it
@@ -27,22 +31,90 @@ static enum status claim_kind(const struct job *job) {
 // Whether the folder could be ours.
 static enum status claim_look(const struct job *job) {
     TRY(file_can_make_folders(job->out));
-    TRY(owner_ask(job->out));
+    TRY(owner_ask(job->out, "out"));
     return file_can_make_folders(job->checkpoints.dir);
+}
+
+// The path without links, also of one that is still to be made.
+static char *claim_real(const char *path) {
+    char *nearest = file_nearest_folder(path), *real = nearest ? realpath(nearest, NULL) : NULL, *whole = NULL;
+    size_t size = nearest ? strlen(nearest) : 0;
+    const char *rest = nearest && strncmp(path, nearest, size) == 0 ? path + size : path;
+    rest += strspn(rest, "/");
+    if (real)
+        whole = text_format("%s%s%s", strcmp(real, "/") == 0 ? "" : real, *rest || !real[1] ? "/" : "", rest);
+    free(real);
+    free(nearest);
+    return whole;
+}
+
+// How checkpoints.dir lies to `out`: the same folder, below it, or elsewhere.
+enum claim_place { CLAIM_SAME, CLAIM_BELOW, CLAIM_ELSEWHERE };
+static enum claim_place claim_place(const char *dir, const char *out) {
+    size_t size = strlen(out);
+    if (strcmp(dir, out) == 0)
+        return CLAIM_SAME;
+    return strncmp(dir, out, size) == 0 && dir[size] == '/' ? CLAIM_BELOW : CLAIM_ELSEWHERE;
+}
+
+// Two runs never save into one folder. Below its own `out` it is held with that; who comes from elsewhere takes the
+// folder itself and then asks those above, and who is below asks the folder: of two who come at once at least one sees
+// the other.
+static enum status claim_checkpoints(struct trainer *t) {
+    const char *dir = t->job->checkpoints.dir;
+    char *real = claim_real(dir), *out = claim_real(t->job->out);
+    enum status status = real && out ? STATUS_OK : status_errno(STATUS_IO, "checkpoints.dir %s", dir);
+    enum claim_place place = real && out ? claim_place(real, out) : CLAIM_SAME;
+    if (status == STATUS_OK && place == CLAIM_ELSEWHERE && !t->look)
+        status = owner_take(&t->owners[1], dir, CHECKPOINTS);
+    else if (status == STATUS_OK && place != CLAIM_SAME)
+        status = owner_ask(dir, CHECKPOINTS);
+    if (status == STATUS_OK && place == CLAIM_ELSEWHERE)
+        status = owner_ask_above(real, CHECKPOINTS);
+    free(real);
+    free(out);
+    return status;
 }
 
 static enum status claim(struct trainer *t) {
     TRY(inputs_look(t->job));
     TRY(claim_kind(t->job));
-    if (t->look)
-        return claim_look(t->job);
+    if (t->look) {
+        TRY(claim_look(t->job));
+        return claim_checkpoints(t);
+    }
     TRY(file_make_folders(t->job->out));
-    TRY(owner_take(&t->owner, t->job->out));
-    return file_make_folders(t->job->checkpoints.dir);
+    TRY(owner_take(&t->owners[0], t->job->out, "out"));
+    TRY(file_make_folders(t->job->checkpoints.dir));
+    enum status status = claim_checkpoints(t);
+    memcpy(t->checkpoints.owners, t->owners, sizeof t->owners);
+    return status;
 }
 
 enum status folder_claim(struct trainer *t) {
     return comm_agree(t->comm, t->comm->rank == 0 ? claim(t) : STATUS_OK);
+}
+
+// ---- held
+
+_Static_assert((FOLDER_LOST & STOP_FLAGS) == 0, "a flag of its own");
+
+uint32_t folder_flags(const struct trainer *t) {
+    return owner_lost(t->owners[0]) || owner_lost(t->owners[1]) ? FOLDER_LOST : 0;
+}
+
+void folder_told(struct trainer *t, uint32_t flags) {
+    t->folder_lost = flags & FOLDER_LOST;
+}
+
+enum status folder_held(const struct trainer *t) {
+    TRY(owner_check(t->owners[0]));
+    return owner_check(t->owners[1]);
+}
+
+enum status folder_given_up(struct trainer *t) {
+    TRY(comm_agree(t->comm, folder_held(t)));
+    return status_set(STATUS_AGAIN, "this run no longer holds its folders");
 }
 
 // ---- seen by all
@@ -113,6 +185,7 @@ static void settle_afresh(const struct trainer *t) {
 static enum status settle(struct trainer *t) {
     const char *dir = t->job->checkpoints.dir;
     if (!t->look) {
+        TRY(folder_held(t));
         TRY(settle_sweep(t->job));
         TRY(checkpoint_sweep(dir));
         TRY(checkpoint_settle(&t->choice, dir));
@@ -127,10 +200,10 @@ enum status folder_settle(struct trainer *t) {
     if (status == STATUS_OK && t->look)
         status = events_look(&t->previous, t->job->out);
     else if (status == STATUS_OK)
-        status = events_open(&t->events, &t->previous, t->job->out, t->comm->rank == 0);
+        status = events_open(&t->events, &t->previous, t->job->out, t->comm->rank == 0, t->owners[0]);
     if (status == STATUS_OK && t->comm->rank == 0)
         settle_afresh(t);
     if (status == STATUS_OK && !t->look)
-        status = lost_open(&t->lost, t->comm, t->job->out);
+        status = lost_open(&t->lost, t->comm, t->job->out, t->owners[0]);
     return comm_agree(t->comm, status);
 }

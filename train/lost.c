@@ -36,6 +36,8 @@ static bool lost_tell(void *context, const struct watch_loss *loss) {
     struct lost *lost = context;
     if (lost->comm->rank != 0 && lost_told(lost))
         return false;
+    if (owner_lost(lost->owner))
+        return true;
     text_clear(&lost->line);
     text_printf(&lost->line, "{\"event\": \"stop\", \"time\": %.3f, \"step\": %llu, \"reason\": \"%s\", \"exit\": %d",
                 events_now(), (unsigned long long)loss->step, loss->reason, loss->exit_code);
@@ -51,8 +53,8 @@ static bool lost_tell(void *context, const struct watch_loss *loss) {
     return true;
 }
 
-enum status lost_open(struct lost *lost, struct comm *comm, const char *out) {
-    *lost = (struct lost){.comm = comm, .out = text_format("%s", out)};
+enum status lost_open(struct lost *lost, struct comm *comm, const char *out, struct owner *owner) {
+    *lost = (struct lost){.comm = comm, .owner = owner, .out = text_format("%s", out)};
     lost->path =
         comm->rank == 0 ? path_join(out, "events.jsonl") : text_format("%s/" PREFIX "%d.jsonl", out, comm->rank);
     if (!lost->out || !lost->path)

@@ -3,6 +3,7 @@
 #include "train/report.h"
 
 #include "base/file.h"
+#include "train/folder.h"
 #include "train/history.h"
 #include "train/provenance.h"
 #include "train/report_text.h"
@@ -223,6 +224,7 @@ static enum status report_files(const struct trainer *t, const struct provenance
     enum status status;
     TRY_GOTO(history_read(&history, t->job->out), done);
     report_json(&json, t, from, &history);
+    TRY_GOTO(folder_held(t), done);
     TRY_GOTO(report_put(t, "report.json", &json), done);
     read = json_loadb(json.at, json.size, 0, NULL);
     report_markdown(&markdown, read);

@@ -241,12 +241,23 @@ static enum status resume_complete(struct trainer *t) {
     return STATUS_OK;
 }
 
+enum status resume_is_ours(const struct trainer *t, const char *path) {
+    struct trainer_state saved = {0};
+    bool other = checkpoint_state(&saved, path) == STATUS_OK && strcmp(saved.run_id, t->state.run_id) != 0;
+    enum status status =
+        other ? status_set(STATUS_DATA, "%s is of another run (%s; this one is %s): it is not this run's best", path,
+                           saved.run_id, t->state.run_id)
+              : STATUS_OK;
+    trainer_state_release(&saved);
+    return status;
+}
+
 // After a path from elsewhere the best checkpoint may not be in this run's folder. If it is the one we came from, it is
 // saved here again; else the best is found anew.
 static enum status resume_best(struct trainer *t) {
     char *best = text_format("%s/step-%08llu", t->job->checkpoints.dir, (unsigned long long)t->state.best_step);
     bool asked = best && t->comm->rank == 0 && t->state.best_step != 0;
-    uint32_t missing = asked && checkpoint_verify(best) != STATUS_OK;
+    uint32_t missing = asked && (checkpoint_verify(best) != STATUS_OK || resume_is_ours(t, best) != STATUS_OK);
     if (missing)
         log_warn("resume: the best checkpoint, of step %llu, can't be used: %s", (unsigned long long)t->state.best_step,
                  status_message());

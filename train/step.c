@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One step: a global batch through the model and into the weights. A reader of train_step alone knows the program.
+#include "train/folder.h"
 #include "train/micro.h"
 #include "train/stage.h"
 #include "train/stop.h"
@@ -41,11 +42,12 @@ static enum status step_agree(struct trainer *t, struct step_result *out, double
     double scratch;
     TRY(comm_tree_sum_double(t->comm, t->part_losses, 1, &scratch));
     out->loss = t->part_losses[0] / weight;
-    uint32_t flags = stop_flags(step_time_over(t)) | save_flags(t);
+    uint32_t flags = stop_flags(step_time_over(t)) | save_flags(t) | folder_flags(t);
     TRY(comm_flags_check(t->comm, &flags, boundary_hash(out->loss, out->norm), &out->differs));
     t->stop_signal = stop_flags_signal(flags);
     t->stop_time = stop_flags_time(flags);
     save_told(t, flags);
+    folder_told(t, flags);
     return STATUS_OK;
 }
 

@@ -134,8 +134,10 @@ bool trainer_ended(const struct trainer *t) {
 
 static enum status open_ready(struct trainer *t) {
     bool fewer = t->complete && t->state.steps_total < t->state.step; // not the job that was run
-    if (t->comm->rank == 0 && !t->look && !fewer)
+    if (t->comm->rank == 0 && !t->look && !fewer) {
+        TRY(folder_held(t));
         TRY(open_job_file(t->job));
+    }
     pulse_step(t->state.step);
     t->started = trainer_clock();
     t->meter.since = t->started;
@@ -231,7 +233,8 @@ void trainer_close(struct trainer *t) {
     events_close(&t->events);
     tensorboard_close(&t->board);
     pool_close(t->pool);
-    owner_release(t->owner);
+    owner_release(t->owners[1]);
+    owner_release(t->owners[0]);
 }
 
 enum status trainer_failed(struct trainer *t, enum status status) {

@@ -64,8 +64,9 @@ struct trainer {
     const struct job *job;
     struct base *base; // borrowed, as are the two beside it
     struct comm *comm;
-    bool look;           // nothing is written: what a run would do is asked (trainer_look)
-    struct owner *owner; // rank 0
+    bool look;               // nothing is written: what a run would do is asked (trainer_look)
+    struct owner *owners[2]; // rank 0: of out; of checkpoints.dir, where that lies elsewhere
+    bool folder_lost;        // one of them is lost, as all ranks know
     struct events events;
     struct lost lost; // where a lost rank is told of
     struct tensorboard board;
@@ -195,6 +196,9 @@ void evaluation_release(struct evaluation *evaluation);
 enum status resume_choose(struct trainer *trainer);
 enum status resume_load(struct trainer *trainer);
 enum status resume_open(struct trainer *trainer);
+
+// STATUS_DATA if the checkpoint `path` is readable, but was written by another run.
+enum status resume_is_ours(const struct trainer *trainer, const char *path);
 
 // save.c: checkpoints of the state at a step boundary, written while training goes on. Collective but for the first
 // four and save_drop.

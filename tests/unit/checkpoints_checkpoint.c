@@ -502,6 +502,36 @@ static void no_folder(void **context) {
 
 // ---- describe
 
+// A folder that another took while the save was written: nothing in it is renamed, linked or deleted.
+static void folder_lost(void **context) {
+    struct fixture *fixture = *context;
+    struct trainer_state state = sample_state(300);
+    struct checkpoint_saved saved;
+    struct checkpoint *checkpoint;
+    fixture->dir.keep = 1;
+    assert_ok(save_step(fixture, 200, 0));
+    char *owned = path_join(fixture->folder, "owned");
+    for (int i = 0; i < 2; i++) {
+        struct owner *owner;
+        assert_ok(owner_take(&owner, owned, "out"));
+        fixture->dir.owners[0] = fixture->dir.owners[1] = NULL;
+        fixture->dir.owners[i] = owner;
+        assert_ok(checkpoint_begin(&checkpoint, fixture->comm, &fixture->dir, &fixture->sample.table,
+                                   &fixture->sample.arenas, &state));
+        assert_ok(file_remove(owned));
+        assert_status(checkpoint_commit(&saved, checkpoint, false), STATUS_AGAIN);
+        message_holds("this run no longer holds ");
+        message_holds("its .owner is gone");
+        assert_string_equal(listing(fixture), "latest step-00000200");
+        link_is(fixture, "latest", "step-00000200");
+        assert_status(save_step(fixture, 300, 0), STATUS_AGAIN); // and nothing is begun
+        assert_string_equal(listing(fixture), "latest step-00000200");
+        owner_release(owner);
+    }
+    free(owned);
+    fixture->dir.owners[1] = NULL;
+}
+
 static void describe(void **context) {
     struct fixture *fixture = *context;
     char *text;
@@ -537,6 +567,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(write_errors, setup, teardown),
         cmocka_unit_test_setup_teardown(disk_full, setup, teardown),
         cmocka_unit_test_setup_teardown(no_folder, setup, teardown),
+        cmocka_unit_test_setup_teardown(folder_lost, setup, teardown),
         cmocka_unit_test_setup_teardown(describe, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

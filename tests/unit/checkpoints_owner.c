@@ -73,7 +73,7 @@ static void put_record(const struct owner_record *record, const char *heartbeat)
 // What this process would write.
 static void own_record(struct owner_record *record) {
     struct owner *owner;
-    assert_ok(owner_take(&owner, folder));
+    assert_ok(owner_take(&owner, folder, "out"));
     read_record(record);
     owner_release(owner);
 }
@@ -83,14 +83,14 @@ static void take_and_release(void **context) {
     struct owner *owner, *second;
     struct owner_record record;
     char *inner = path_join(folder, "runs/emotion"), part[64];
-    assert_ok(owner_take(&owner, inner)); // makes the folder
+    assert_ok(owner_take(&owner, inner, "out")); // makes the folder
     owner_release(owner);
     assert_ok(file_remove(inner));
     free(inner);
-    assert_ok(owner_take(&owner, folder));
+    assert_ok(owner_take(&owner, folder, "out"));
     read_record(&record);
     assert_int_equal(record.pid, getpid());
-    assert_status(owner_take(&second, folder), STATUS_AGAIN);
+    assert_status(owner_take(&second, folder, "out"), STATUS_AGAIN);
     assert_null(second);
     snprintf(part, sizeof part, "is in use by pid %ld on host ", (long)getpid());
     message_holds(folder);
@@ -101,7 +101,7 @@ static void take_and_release(void **context) {
     owner_release(owner);
     names_are(1);
     owner_release(NULL);
-    assert_ok(owner_take(&owner, folder));
+    assert_ok(owner_take(&owner, folder, "out"));
     owner_release(owner);
 }
 
@@ -110,16 +110,16 @@ static void asked(void **context) {
     (void)context;
     struct owner *owner;
     char *missing = path_join(folder, "not/there");
-    assert_ok(owner_ask(missing));
-    assert_ok(owner_ask(folder));
+    assert_ok(owner_ask(missing, "out"));
+    assert_ok(owner_ask(folder, "out"));
     names_are(0);
-    assert_ok(owner_take(&owner, folder));
-    assert_status(owner_ask(folder), STATUS_AGAIN);
+    assert_ok(owner_take(&owner, folder, "out"));
+    assert_status(owner_ask(folder, "out"), STATUS_AGAIN);
     message_holds("is in use by pid ");
     names_are(1);
     owner_release(owner);
     put("half a li");
-    assert_ok(owner_ask(folder)); // the rest of a crash
+    assert_ok(owner_ask(folder, "out")); // the rest of a crash
     names_are(1);
     free(missing);
 }
@@ -129,7 +129,7 @@ static void no_folder(void **context) {
     struct owner *owner;
     char *below = path_join(path, "x");
     put("a file");
-    assert_status(owner_take(&owner, below), STATUS_IO);
+    assert_status(owner_take(&owner, below, "out"), STATUS_IO);
     free(below);
 }
 
@@ -147,7 +147,7 @@ static unsigned contest(void) {
             struct owner *owner;
             char byte;
             close(go[1]);
-            enum status status = owner_take(&owner, folder);
+            enum status status = owner_take(&owner, folder, "out");
             byte = status == STATUS_OK ? 'w' : status == STATUS_AGAIN ? 'r' : 'e';
             if (write(results[1], &byte, 1) != 1 || read(go[0], &byte, 1) != 0)
                 _exit(1);
@@ -187,7 +187,7 @@ static void die(struct owner_record *record) {
     pid_t pid = fork();
     if (pid == 0) {
         struct owner *owner;
-        raise(owner_take(&owner, folder) == STATUS_OK ? SIGKILL : SIGTERM);
+        raise(owner_take(&owner, folder, "out") == STATUS_OK ? SIGKILL : SIGTERM);
     }
     int state;
     assert_int_equal(waitpid(pid, &state, 0), pid);
@@ -216,19 +216,19 @@ static void the_dead_is_followed(void **context) {
     struct owner *owner;
     struct owner_record record;
     die(&record);
-    assert_ok(owner_take(&owner, folder));
+    assert_ok(owner_take(&owner, folder, "out"));
     owner_release(owner);
     // a pid that is in use again, by a process that started later
     own_record(&record);
     record.start_time -= 1;
     put_record(&record, "0000000000000001");
-    assert_ok(owner_take(&owner, folder));
+    assert_ok(owner_take(&owner, folder, "out"));
     owner_release(owner);
     // the host was restarted
     own_record(&record);
     memcpy(record.boot_id, "00000000", 8);
     put_record(&record, "0000000000000001");
-    assert_ok(owner_take(&owner, folder));
+    assert_ok(owner_take(&owner, folder, "out"));
     owner_release(owner);
     names_are(0);
 }
@@ -242,14 +242,14 @@ static void zombie_is_dead(void **context) {
     pid_t pid = fork();
     if (pid == 0) {
         close(ready[0]);
-        _exit(owner_take(&owner, folder) == STATUS_OK ? 0 : 1); // the pipe closes with it
+        _exit(owner_take(&owner, folder, "out") == STATUS_OK ? 0 : 1); // the pipe closes with it
     }
     close(ready[1]);
     assert_int_equal(read(ready[0], &byte, 1), 0);
     close(ready[0]);
     siginfo_t info;
     assert_int_equal(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT), 0);
-    assert_ok(owner_take(&owner, folder));
+    assert_ok(owner_take(&owner, folder, "out"));
     owner_release(owner);
     assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
@@ -260,7 +260,7 @@ static void garbage_is_stale(void **context) {
     const char *const texts[] = {"", "\n", "{", "[]", "{\"host\": 5}", "{\"pid\": -1}"};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         put(texts[i]);
-        assert_ok(owner_take(&owner, folder));
+        assert_ok(owner_take(&owner, folder, "out"));
         struct owner_record record;
         read_record(&record);
         owner_release(owner);
@@ -290,7 +290,7 @@ static void silent_host_is_followed(void **context) {
     struct owner *owner;
     put_other_host("0000000000000007");
     double start = seconds();
-    assert_ok(owner_take_within(&owner, folder, 1.5));
+    assert_ok(owner_take_within(&owner, folder, "out", 1.5));
     assert_true(seconds() - start >= 1.5);
     owner_release(owner);
     names_are(0);
@@ -314,7 +314,7 @@ static void beating_host_is_left_alone(void **context) {
     put_other_host("0000000000000007");
     assert_int_equal(pthread_create(&thread, NULL, beat, NULL), 0);
     double start = seconds();
-    assert_status(owner_take_within(&owner, folder, 20), STATUS_AGAIN);
+    assert_status(owner_take_within(&owner, folder, "out", 20), STATUS_AGAIN);
     assert_true(seconds() - start < 10);
     message_holds("on host another");
     assert_int_equal(pthread_join(thread, NULL), 0);
@@ -333,7 +333,7 @@ static void claim_is_followed(void **context) {
     die(&claim);
     assert_int_equal(rename(path, name), 0);
     assert_int_equal(rename(other, path), 0);
-    assert_ok(owner_take(&owner, folder));
+    assert_ok(owner_take(&owner, folder, "out"));
     names_are(1);
     owner_release(owner);
     free(name);
@@ -341,10 +341,10 @@ static void claim_is_followed(void **context) {
     die(&record);
     name = text_format("%s.next-%s", path, record.token);
     assert_int_equal(rename(path, other), 0);
-    assert_ok(owner_take(&owner, folder));
+    assert_ok(owner_take(&owner, folder, "out"));
     assert_int_equal(rename(path, name), 0);
     assert_int_equal(rename(other, path), 0);
-    assert_status(owner_take(&second, folder), STATUS_AGAIN);
+    assert_status(owner_take(&second, folder, "out"), STATUS_AGAIN);
     owner_release(owner);
     free(other);
     free(name);
@@ -355,7 +355,7 @@ static void heartbeat_and_loss(void **context) {
     struct owner *owner;
     struct timespec nap = {.tv_nsec = 200000000};
     char *before, *after;
-    assert_ok(owner_take(&owner, folder));
+    assert_ok(owner_take(&owner, folder, "out"));
     assert_ok(file_read(&before, NULL, path, 65536));
     bool changed = false;
     for (double start = seconds(); !changed && seconds() - start < 20;) {
@@ -376,6 +376,68 @@ static void heartbeat_and_loss(void **context) {
     free(before);
 }
 
+// A look is fresh, whatever the heartbeat's thread saw last; lost once is lost for good.
+static void looks_are_fresh(void **context) {
+    (void)context;
+    struct owner *owner, *second;
+    char *bytes, *aside = text_format("%s/aside", folder);
+    size_t size;
+    assert_false(owner_lost(NULL));
+    assert_ok(owner_check(NULL));
+    assert_ok(owner_take(&owner, folder, "out"));
+    assert_false(owner_lost(owner));
+    assert_int_equal(rename(path, aside), 0);
+    assert_true(owner_lost(owner));
+    assert_int_equal(rename(aside, path), 0);
+    assert_true(owner_lost(owner));
+    assert_status(owner_check(owner), STATUS_AGAIN);
+    owner_release(owner);
+    // gone
+    assert_ok(owner_take(&owner, folder, "out"));
+    assert_int_equal(unlink(path), 0);
+    assert_status(owner_check(owner), STATUS_AGAIN);
+    message_holds(folder);
+    message_holds("its .owner is gone");
+    // taken
+    assert_ok(owner_take(&second, folder, "out"));
+    assert_status(owner_check(owner), STATUS_AGAIN);
+    message_holds("another run took it");
+    owner_release(owner);
+    assert_ok(owner_check(second));
+    // the same file with another's token, as a cache of names may show it
+    assert_ok(file_read(&bytes, &size, path, 65536));
+    char *token = strstr(bytes, "\"token\": \"");
+    token[10] = token[10] == '0' ? '1' : '0';
+    FILE *file = fopen(path, "r+b");
+    assert_int_equal(fwrite(bytes, 1, size, file), size);
+    fclose(file);
+    assert_status(owner_check(second), STATUS_AGAIN);
+    owner_release(second);
+    free(bytes);
+    free(aside);
+}
+
+// A folder above that is held holds all below it, but not for the process that holds it.
+static void asked_above(void **context) {
+    (void)context;
+    char *below = path_join(folder, "a/b");
+    struct owner *owner;
+    assert_ok(owner_ask_above(below, "checkpoints.dir"));
+    assert_ok(owner_take(&owner, folder, "out"));
+    assert_ok(owner_ask_above(below, "checkpoints.dir"));
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(owner_ask_above(below, "checkpoints.dir") == STATUS_AGAIN &&
+                      strstr(status_message(), "choose another checkpoints.dir")
+                  ? 0
+                  : 1);
+    int state;
+    assert_int_equal(waitpid(pid, &state, 0), pid);
+    assert_int_equal(state, 0);
+    owner_release(owner);
+    free(below);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(take_and_release, setup, teardown),
@@ -390,6 +452,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(beating_host_is_left_alone, setup, teardown),
         cmocka_unit_test_setup_teardown(claim_is_followed, setup, teardown),
         cmocka_unit_test_setup_teardown(heartbeat_and_loss, setup, teardown),
+        cmocka_unit_test_setup_teardown(looks_are_fresh, setup, teardown),
+        cmocka_unit_test_setup_teardown(asked_above, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -84,6 +84,11 @@ static void logits_same(const struct model *model, const char *golden) {
     json_decref(from);
 }
 
+static enum status forbidden(const void *context) {
+    (void)context;
+    return status_set(STATUS_AGAIN, "not any more");
+}
+
 static void model_exported(const char *golden) {
     struct rig rig;
     struct pool *pool;
@@ -100,6 +105,21 @@ static void model_exported(const char *golden) {
         assert_ok(export_hf_directory(&result, &what, out, pool));
         export_result_release(&result);
     }
+    // who holds the folder no more publishes nothing
+    char *names = path_join(folder, "others"), **left;
+    size_t n_left;
+    what.may = forbidden;
+    assert_ok(file_make_folders(names));
+    char *other = path_join(names, "model"), *archive = path_join(names, "a-hf.tar.gz");
+    assert_status(export_hf_directory(&result, &what, other, pool), STATUS_AGAIN);
+    assert_status(export_archive(&result, &what, archive, NULL, pool), STATUS_AGAIN);
+    assert_ok(file_list(&left, &n_left, names));
+    assert_int_equal(n_left, 0);
+    file_list_free(left, n_left);
+    free(archive);
+    free(other);
+    free(names);
+    what.may = NULL;
     tensors_same(out, golden);
     config_same(out, golden);
     assert_ok(model_open(&model, out));
