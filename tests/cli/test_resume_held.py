@@ -134,7 +134,7 @@ class Foreign(Held):
         self.assertEqual(s.json_read(f"{self.out}/report.json")["best_step"], 200)
 
     def test_at_the_end(self):
-        process = self.going(self.yaml, step=8)
+        process = self.going(self.yaml, step=12)  # the save of step 5 is whole before that of step 10 begins
         with self.stopped(process):
             self.swap()
         self.check(s.finish(process), "is lost")
