@@ -63,7 +63,7 @@ class Shared(Held):
         os.symlink(self.ck, link)
         self.check_refused(job, self.path("two"), self.ck, process.pid)
         self.assertRefused(s.run("run", job, "--out", self.path("two"), "--checkpoints.dir", link), 75, "checkpoints.dir", f"pid {process.pid}")
-        self.assertRefused(s.run("run", job, "--out", self.ck), 75, f"out: {self.ck} is in use by pid {process.pid}")
+        self.assertRefused(s.run("run", job, "--out", self.ck, "--checkpoints.dir", f"{self.ck}/inner"), 75, f"out: {self.ck} is in use by pid {process.pid}")
         self.end(process)
         self.assertFalse(os.path.exists(f"{self.ck}/.owner"))
         self.assertFalse(os.path.exists(f"{self.out}/.owner"))
