@@ -90,13 +90,21 @@ static enum status inspect_single(enum inspect_kind kind, const char *path, cons
     return inspect_put(&look.text, status);
 }
 
-static enum status inspect_kind_read(void *context, const char *path) {
-    return inspect_kind_of(context, path);
+struct inspect_ask {
+    enum inspect_kind kind;
+    const char *path; // as given, for the message
+};
+
+static enum status inspect_kind_read(void *context, const char *real) {
+    struct inspect_ask *ask = context;
+    enum status status = inspect_kind_of(&ask->kind, real);
+    return status == STATUS_OK ? status : inspect_kind_of(&ask->kind, ask->path);
 }
 
 static enum status inspect_run(const char *path, const struct inspect_flags *f) {
-    enum inspect_kind kind;
-    TRY(follow_read(path, inspect_kind_read, &kind));
+    struct inspect_ask ask = {.path = path};
+    TRY(follow_read(path, inspect_kind_read, &ask));
+    enum inspect_kind kind = ask.kind;
     return kind == INSPECT_RUN || kind == INSPECT_CHECKPOINTS ? inspect_whole(kind, path, f->json)
                                                               : inspect_single(kind, path, f);
 }
