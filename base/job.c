@@ -4,6 +4,7 @@
 #include "base/job_draft.h"
 
 #include "base/file.h"
+#include "base/secret.h"
 
 #include <math.h>
 
@@ -124,7 +125,7 @@ static enum status job_task_default(struct job *job) {
 }
 
 // Puts `value` wherever `name` stands in `*text`. What can't be read again from job.yaml as it is is refused: longer
-// than a value may be, or with the name in it still, out of a piece of the value and what was around it.
+// than a value may be, with the name in it still, out of a piece of the value and what was around it, or a credential.
 static enum status job_resolve_name(char **text, const char *key, const char *name, const char *value) {
     struct text out = {0};
     const char *rest = *text;
@@ -143,6 +144,9 @@ static enum status job_resolve_name(char **text, const char *key, const char *na
         return status_set(STATUS_USAGE, "%s: with %s filled in it has more than %d bytes", key, name, OPTION_VALUE_MAX);
     if (strstr(*text, name))
         return status_set(STATUS_USAGE, "%s: with %s filled in there is another %s in it", key, name, name);
+    if (secret_is_in(*text)) // which no piece of it was
+        return status_set(STATUS_USAGE, "%s: with %s filled in it looks like a URL with a password or a token", key,
+                          name);
     return STATUS_OK;
 }
 
