@@ -78,6 +78,8 @@ bool file_is_temporary(const char *name);
 enum status file_sweep(const char *folder, bool (*is_left)(const char *name));
 // The same for one file or folder `path`: its temporary names, whose process is not on this host (any more), beside it.
 enum status file_sweep_beside(const char *path);
+// Renames `from` to the first of <name>.aside-1, -2, … that is free; *to: malloc'ed, its new path. STATUS_IO.
+enum status file_set_aside(char **to, const char *from, const char *name);
 // Makes or atomically replaces a relative symbolic link.
 enum status file_link(const char *path, const char *target);
 

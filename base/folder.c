@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "base/pulse.h"
+#include "base/text.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -309,4 +310,26 @@ enum status file_stays(const char *folder, const char *name) {
     free(target);
     free(path);
     return status;
+}
+
+#define ASIDE_TRIES 100000
+
+// rename(2) fails on a folder that holds anything, so a name that another took meanwhile is passed over.
+enum status file_set_aside(char **to, const char *from, const char *name) {
+    for (unsigned i = 1; i <= ASIDE_TRIES; i++) {
+        *to = text_format("%s.aside-%u", name, i);
+        if (!*to)
+            return status_set(STATUS_SYSTEM, "rename %s: no memory", from);
+        errno = EEXIST;
+        if (!file_named(*to) && rename(from, *to) == 0)
+            return STATUS_OK;
+        int error = errno;
+        free(*to);
+        *to = NULL;
+        if (error != EEXIST && error != ENOTEMPTY) {
+            errno = error;
+            break;
+        }
+    }
+    return status_errno(STATUS_IO, "rename %s to %s.aside-N", from, name);
 }

@@ -3,6 +3,7 @@
 // agreement.
 #include "checkpoints/checkpoint.h"
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/text.h"
 #include "checkpoints/commit.h"
@@ -43,12 +44,6 @@ struct checkpoint {
     bool cancelled; // some rank's writer has failed
     double held_s;  // so far
 };
-
-static double save_clock(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
 
 static uint64_t save_bytes(const struct checkpoint *save) {
     return save->table->count * sizeof(float) * LAYOUT_GROUPS;
@@ -175,12 +170,12 @@ static enum status save_times(struct checkpoint_saved *out, const struct checkpo
 
 // Waits for all writers: after a failure none of them is at work any more.
 static enum status save_written(struct checkpoint_saved *out, struct checkpoint *save) {
-    double begun = save_clock();
+    double begun = clock_seconds();
     TRY(comm_agree(save->comm, save_error(save, writer_join(save->writer, &out->write_s))));
     if (save->cancelled)
         return status_set(STATUS_ARGUMENT, "checkpoint of step %" PRIu64 ": cancelled", save->state.step);
     TRY(pieces_gather(&save->pieces, save->comm));
-    out->held_s = save->held_s + save_clock() - begun;
+    out->held_s = save->held_s + clock_seconds() - begun;
     return save_times(out, save);
 }
 
@@ -242,7 +237,7 @@ static enum status save_begin(struct checkpoint *save) {
 enum status checkpoint_begin(struct checkpoint **out, struct comm *comm, const struct checkpoint_dir *dir,
                              const struct param_table *table, const struct checkpoint_arenas *arenas,
                              const struct trainer_state *state) {
-    double begun = save_clock();
+    double begun = clock_seconds();
     struct checkpoint *save = *out = calloc(1, sizeof *save);
     enum status status = comm_agree(comm, save ? STATUS_OK : status_set(STATUS_SYSTEM, "checkpoint: no memory"));
     if (status != STATUS_OK || !save) {
@@ -251,7 +246,7 @@ enum status checkpoint_begin(struct checkpoint **out, struct comm *comm, const s
     }
     *save = (struct checkpoint){.comm = comm, .dir = dir, .table = table, .arenas = *arenas, .state = *state};
     status = save_begin(save);
-    save->held_s = save_clock() - begun;
+    save->held_s = clock_seconds() - begun;
     if (status != STATUS_OK) {
         checkpoint_rollback(save);
         *out = NULL;
@@ -260,9 +255,9 @@ enum status checkpoint_begin(struct checkpoint **out, struct comm *comm, const s
 }
 
 void checkpoint_release(struct checkpoint *save, unsigned bucket) {
-    double begun = save_clock();
+    double begun = clock_seconds();
     writer_release(save->writer, bucket);
-    save->held_s += save_clock() - begun;
+    save->held_s += clock_seconds() - begun;
 }
 
 enum checkpoint_progress checkpoint_progress(const struct checkpoint *save) {
@@ -278,9 +273,9 @@ enum checkpoint_progress checkpoint_progress(const struct checkpoint *save) {
 
 static enum status save_phases(struct checkpoint_saved *out, struct checkpoint *save) {
     TRY(save_written(out, save));
-    double begun = save_clock();
+    double begun = clock_seconds();
     TRY(save_commit(out, save));
-    out->held_s += save_clock() - begun;
+    out->held_s += clock_seconds() - begun;
     return save_result(out, save);
 }
 

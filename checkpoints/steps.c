@@ -12,8 +12,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define ASIDE_TRIES 100000
-
 void step_name(char out[STEP_NAME], uint64_t step) {
     snprintf(out, STEP_NAME, "step-%08" PRIu64, step);
 }
@@ -61,30 +59,9 @@ char *step_path(const char *dir, uint64_t step) {
     return path_join(dir, name);
 }
 
-// rename(2) fails on a folder that holds anything, so a name that another took meanwhile is passed over.
-static enum status step_rename_free(char **to, const char *from) {
-    struct stat info;
-    for (unsigned i = 1; i <= ASIDE_TRIES; i++) {
-        *to = text_format("%s.aside-%u", from, i);
-        if (!*to)
-            return status_set(STATUS_SYSTEM, "rename %s: no memory", from);
-        errno = EEXIST;
-        if (lstat(*to, &info) != 0 && rename(from, *to) == 0)
-            return STATUS_OK;
-        int error = errno;
-        free(*to);
-        *to = NULL;
-        if (error != EEXIST && error != ENOTEMPTY) {
-            errno = error;
-            break;
-        }
-    }
-    return status_errno(STATUS_IO, "rename %s to %s.aside-N", from, from);
-}
-
 enum status step_aside(char **aside, const char *dir, uint64_t step) {
     char *from = step_path(dir, step), *to = NULL;
-    enum status status = from ? step_rename_free(&to, from)
+    enum status status = from ? file_set_aside(&to, from, from)
                               : status_set(STATUS_SYSTEM, "rename step %" PRIu64 " in %s: no memory", step, dir);
     free(from);
     if (status == STATUS_OK)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoints/writer.h"
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/pulse.h"
@@ -48,12 +49,6 @@ struct writer {
     char message[WRITER_MESSAGE];
     double seconds;
 };
-
-static double writer_clock(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
 
 // With the lock: until the writer has got on with a piece, or is at its end. The wait itself is no sign of life, but
 // that is.
@@ -137,14 +132,14 @@ static enum status writer_file(struct writer *w) {
 
 static void *writer_main(void *argument) {
     struct writer *w = argument;
-    double begun = writer_clock();
+    double begun = clock_seconds();
     pulse_enter(PULSE_WRITE);
     enum status status = writer_file(w);
     pulse_leave();
     pthread_mutex_lock(&w->lock);
     w->status = status;
     snprintf(w->message, sizeof w->message, "%s", status_message());
-    w->seconds = writer_clock() - begun;
+    w->seconds = clock_seconds() - begun;
     w->ended = true;
     pthread_cond_broadcast(&w->changed);
     pthread_mutex_unlock(&w->lock);

@@ -2,6 +2,8 @@
 // The backend over MPI. Every wait is a loop of tests (mpi_wait) that spins for a moment, then gives up the processor:
 // ranks may share cores, and a peer that computes must not be slowed down by one that waits.
 #include "base/pulse.h"
+
+#include "base/clock.h"
 #include "comm/parts.h"
 
 #include <mpi.h>
@@ -60,11 +62,7 @@ static void mpi_pause(unsigned turn) {
 }
 
 static bool mpi_over(const struct comm *comm) {
-    struct timespec now;
-    if (comm->deadline <= 0)
-        return false;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec >= comm->deadline;
+    return comm->deadline > 0 && clock_seconds() >= comm->deadline;
 }
 
 // Waits for n <= 2 requests. `got` (NULL: not asked): bytes that the last one received.

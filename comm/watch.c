@@ -3,6 +3,7 @@
 // may itself get stuck on what the process is stuck on.
 #include "comm/watch.h"
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "comm/watch_parts.h"
 #include "comm/watch_state.h"
@@ -26,12 +27,6 @@
 #define STRANGER_S 5.0 // for a hello
 
 // ---- time
-
-double watch_clock(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 unsigned watch_ticks(const struct watch *w, double seconds) {
     return (unsigned)(seconds / w->tick_s) + 1;
@@ -425,11 +420,11 @@ static bool watch_obey(struct watch *w) {
 
 void *watch_main(void *context) {
     struct watch *w = context;
-    double next = watch_clock() + w->tick_s;
+    double next = clock_seconds() + w->tick_s;
     while (watch_obey(w)) {
-        double now = watch_clock();
+        double now = clock_seconds();
         watch_poll(w, next > now ? next - now : 0);
-        now = watch_clock();
+        now = clock_seconds();
         if (now < next)
             continue;
         watch_tick(w);

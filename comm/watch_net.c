@@ -2,6 +2,8 @@
 // The sockets of the watch. Nothing here waits, but watch_connect, which has a deadline.
 #include "comm/watch_parts.h"
 
+#include "base/clock.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <ifaddrs.h>
@@ -157,12 +159,6 @@ static bool attempt_go(struct attempt *attempt, const struct watch_hello *hello,
     return false;
 }
 
-static double clock_s(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
 // The index of the one that answered; -1: none.
 static int attempts_wait(struct attempt *attempts, unsigned n, const struct watch_hello *hello, const uint8_t *answer,
                          double until) {
@@ -173,7 +169,7 @@ static int attempts_wait(struct attempt *attempts, unsigned n, const struct watc
             polled[i] = (struct pollfd){attempts[i].fd, attempts[i].said ? POLLIN : POLLOUT, 0};
             open += attempts[i].fd >= 0;
         }
-        double left = until - clock_s();
+        double left = until - clock_seconds();
         if (open == 0 || left <= 0)
             return -1;
         poll(polled, n, (int)(left * 1000) + 1);
@@ -196,7 +192,7 @@ int watch_connect(const struct watch_invitation *invitation, int rank, bool loca
         attempt_begin(&attempts[n++], &loop, invitation->port);
     for (unsigned i = 0; i < invitation->n && i < WATCH_ADDRESSES; i++)
         attempt_begin(&attempts[n++], &invitation->addresses[i], invitation->port);
-    int found = attempts_wait(attempts, n, &hello, invitation->answer, clock_s() + patience);
+    int found = attempts_wait(attempts, n, &hello, invitation->answer, clock_seconds() + patience);
     for (unsigned i = 0; i < n; i++) {
         if ((int)i == found)
             fd = attempts[i].fd;

@@ -2,6 +2,7 @@
 // The watch's beginning, where all ranks meet, its end, and what the main thread orders of it in between.
 #include "comm/watch.h"
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "comm/parts.h"
 #include "comm/watch_state.h"
@@ -172,7 +173,7 @@ static void deadline_set(struct comm *comm, double deadline) {
 enum status comm_watch(struct comm *comm, double timeout) {
     if (comm->world == 1)
         return STATUS_OK;
-    deadline_set(comm, watch_clock() + CONNECT_S + timeout);
+    deadline_set(comm, clock_seconds() + CONNECT_S + timeout);
     enum status status = comm_agree(comm, watch_new(&comm->watch, comm, timeout));
     if (status == STATUS_OK)
         status = watch_meet(comm->watch, comm);

@@ -88,7 +88,6 @@ struct watch {
 
 // ---- watch.c
 
-double watch_clock(void); // s, monotonic
 unsigned watch_ticks(const struct watch *w, double seconds);
 void *watch_main(void *watch);        // the thread that looks
 void *watch_teller_main(void *watch); // the thread that tells

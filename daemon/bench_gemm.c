@@ -4,6 +4,7 @@
 #include "daemon/bench.h"
 
 #include "base/arena.h"
+#include "base/clock.h"
 #include "base/isa.h"
 #include "base/param.h"
 #include "base/pool.h"
@@ -74,15 +75,15 @@ static void product_run(const struct operands *o) {
 // FLOPs a second, the best of some runs.
 static double product_measure(struct operands *o, enum product product, uint32_t parts) {
     double best = INFINITY;
-    const double end = trainer_clock() + 1e-3 * (double)given.milliseconds;
+    const double end = clock_seconds() + 1e-3 * (double)given.milliseconds;
     o->product = product;
     o->parts = parts;
     for (uint32_t p = 0; p <= parts; p++)
         o->offsets[p] = (uint32_t)(o->s.m * p / parts);
-    for (int run = 0; run < RUNS_MIN || trainer_clock() < end; run++) {
-        const double begin = trainer_clock();
+    for (int run = 0; run < RUNS_MIN || clock_seconds() < end; run++) {
+        const double begin = clock_seconds();
         product_run(o);
-        best = fmin(best, trainer_clock() - begin);
+        best = fmin(best, clock_seconds() - begin);
     }
     return 2.0 * (double)o->s.m * (double)o->s.n * (double)o->s.k / best;
 }

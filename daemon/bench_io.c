@@ -3,6 +3,7 @@
 // files committed one after the other.
 #include "daemon/bench.h"
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/rng.h"
@@ -91,24 +92,24 @@ static enum status io_open(struct io_bench *b) {
 }
 
 static enum status io_write(struct io_bench *b) {
-    double begin = trainer_clock();
+    double begin = clock_seconds();
     for (uint64_t at = 0; at < b->size; at += BLOCK) {
         TRY(io_stopped());
         memcpy(b->block, &at, sizeof at); // no two blocks alike
         TRY(file_pwrite_all(b->fd, b->block, BLOCK, at, given.dir));
     }
-    b->write_s = trainer_clock() - begin;
-    begin = trainer_clock();
+    b->write_s = clock_seconds() - begin;
+    begin = clock_seconds();
     if (fsync(b->fd) != 0)
         return status_errno(STATUS_IO, "bench io: fsync in %s", given.dir);
-    b->fsync_s = trainer_clock() - begin;
+    b->fsync_s = clock_seconds() - begin;
     return io_stopped();
 }
 
 // After the kernel was asked to forget the pages (what it may ignore, as on tmpfs).
 static enum status io_read(struct io_bench *b) {
     posix_fadvise(b->fd, 0, 0, POSIX_FADV_DONTNEED);
-    const double begin = trainer_clock();
+    const double begin = clock_seconds();
     for (uint64_t at = 0; at < b->size;) {
         TRY(io_stopped());
         ssize_t n = pread(b->fd, b->block, BLOCK, (off_t)at);
@@ -120,7 +121,7 @@ static enum status io_read(struct io_bench *b) {
                                   (unsigned long long)at);
         at += (uint64_t)n;
     }
-    b->read_s = trainer_clock() - begin;
+    b->read_s = clock_seconds() - begin;
     return STATUS_OK;
 }
 
@@ -129,9 +130,9 @@ static enum status io_commits(struct io_bench *b) {
     char *path = path_join(b->folder, "small");
     enum status status = path ? STATUS_OK : status_set(STATUS_SYSTEM, "bench io: no memory");
     for (int64_t i = 0; status == STATUS_OK && i < given.commits; i++) {
-        const double begin = trainer_clock();
+        const double begin = clock_seconds();
         status = file_replace(path, b->block, COMMIT_BYTES);
-        b->commits[i] = trainer_clock() - begin;
+        b->commits[i] = clock_seconds() - begin;
         if (status == STATUS_OK)
             status = io_stopped();
     }

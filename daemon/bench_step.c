@@ -3,6 +3,7 @@
 // those whose speed is printed, then some under a trace (base/trace.h), which say where the time goes.
 #include "daemon/bench.h"
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "daemon/bench_data.h"
 #include "model/ops_trace.h"
@@ -41,9 +42,9 @@ static uint32_t traced_steps(void) {
 }
 
 static enum status one_step(struct step_bench *b, struct step_result *result, double *seconds) {
-    const double begin = trainer_clock();
+    const double begin = clock_seconds();
     TRY(train_step(b->t, result));
-    *seconds = trainer_clock() - begin;
+    *seconds = clock_seconds() - begin;
     if (b->t->stop_signal)
         return status_set(STATUS_AGAIN, "bench step: stopped by %s", stop_name(b->t->stop_signal));
     return STATUS_OK;

@@ -3,6 +3,7 @@
 // files, no printing.
 #include "daemon/bench.h"
 
+#include "base/clock.h"
 #include "base/pool.h"
 #include "daemon/bench_texts.h"
 #include "data/tokenizer.h"
@@ -48,8 +49,8 @@ static enum status tokenize_measure(struct tokenize_bench *b) {
     if (!passes)
         return status_set(STATUS_SYSTEM, "bench: no memory");
     enum status status = tokenize_pass(b, &b->first_s);
-    const double end = trainer_clock() + (double)given.seconds;
-    while (status == STATUS_OK && b->passes < PASSES_MAX && (b->passes < PASSES_MIN || trainer_clock() < end))
+    const double end = clock_seconds() + (double)given.seconds;
+    while (status == STATUS_OK && b->passes < PASSES_MAX && (b->passes < PASSES_MIN || clock_seconds() < end))
         status = tokenize_pass(b, &passes[b->passes++]);
     b->pass_s = bench_median(passes, b->passes);
     free(passes);

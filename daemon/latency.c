@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/latency.h"
 
+#include "base/clock.h"
 #include "base/markup.h"
 #include "base/text.h"
 #include "train/trainer.h"
@@ -12,7 +13,7 @@
 #define SECONDS 1.0
 
 bool latency_goes_on(size_t n, double begun) {
-    return n < LATENCY_MOST && (n < BATCHES_LEAST || trainer_clock() < begun + SECONDS);
+    return n < LATENCY_MOST && (n < BATCHES_LEAST || clock_seconds() < begun + SECONDS);
 }
 
 static int latency_order(const void *a, const void *b) {

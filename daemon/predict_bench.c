@@ -2,6 +2,8 @@
 // How long an answer takes: from text to scores, tokenizer included, at several sizes of a batch.
 #include "daemon/predict.h"
 
+#include "base/clock.h"
+
 #include "daemon/bench_texts.h"
 #include "daemon/latency.h"
 #include "train/trainer.h"
@@ -30,7 +32,7 @@ static enum status bench_texts(struct bench_texts *out, const struct predict_fla
 static enum status bench_batch(double *seconds, uint64_t *tokens, struct predictor *p, const struct bench_texts *texts,
                                const char *pair, size_t *next, uint32_t size) {
     const float *logits;
-    double begin = trainer_clock();
+    double begin = clock_seconds();
     for (uint32_t i = 0; i < size; i++) {
         char where[40];
         const struct bench_text *text = &texts->at[*next];
@@ -40,7 +42,7 @@ static enum status bench_batch(double *seconds, uint64_t *tokens, struct predict
         *tokens += p->encoding.n;
     }
     TRY(predictor_run(p, &logits));
-    *seconds = trainer_clock() - begin;
+    *seconds = clock_seconds() - begin;
     return STATUS_OK;
 }
 
@@ -51,7 +53,7 @@ static enum status bench_size(struct latency *out, double *seconds, struct predi
     for (int i = 0; i < LATENCY_WARM; i++)
         TRY(bench_batch(&seconds[0], &tokens, p, texts, pair, &next, out->batch));
     tokens = 0;
-    for (double begun = trainer_clock(); latency_goes_on(n, begun); n++)
+    for (double begun = clock_seconds(); latency_goes_on(n, begun); n++)
         TRY(bench_batch(&seconds[n], &tokens, p, texts, pair, &next, out->batch));
     latency_of(out, seconds, n, tokens);
     return STATUS_OK;

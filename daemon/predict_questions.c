@@ -5,6 +5,7 @@
 #include "daemon/latency.h"
 #include "daemon/predict.h"
 
+#include "base/clock.h"
 #include "base/text.h"
 #include "data/source.h"
 #include "train/trainer.h"
@@ -138,9 +139,9 @@ static enum status questions_answer(struct asker *asker, const struct predict_fl
 
 static enum status bench_question(double *seconds, uint64_t *tokens, struct asker *asker, const struct example *row) {
     struct span answer;
-    double begin = trainer_clock();
+    double begin = clock_seconds();
     TRY(questions_ask(&answer, asker, row));
-    *seconds = trainer_clock() - begin;
+    *seconds = clock_seconds() - begin;
     for (uint32_t i = 0; i < asker->windows.n; i++)
         *tokens += windows_length(&asker->windows, i);
     return STATUS_OK;
@@ -153,7 +154,7 @@ static enum status bench_questions(struct latency *out, double *seconds, struct 
     for (int i = 0; i < LATENCY_WARM; i++)
         TRY(bench_question(&seconds[0], &tokens, asker, &asked->rows[0]));
     tokens = 0;
-    for (double begun = trainer_clock(); latency_goes_on(n, begun); n++)
+    for (double begun = clock_seconds(); latency_goes_on(n, begun); n++)
         TRY(bench_question(&seconds[n], &tokens, asker, &asked->rows[n % asked->n]));
     latency_of(out, seconds, n, tokens);
     return STATUS_OK;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/run_export.h"
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "export/export.h"
@@ -92,7 +93,7 @@ static enum status run_export_all(struct trainer *t, const struct export_model *
 enum status run_export(struct trainer *t, uint32_t make) {
     struct export_model model = run_export_model(t);
     struct text facts = {0};
-    double begun = trainer_clock();
+    double begun = clock_seconds();
     bool works = t->comm->rank == 0;
     char *base = works ? card_base(t->job) : NULL;
     if (works)
@@ -104,7 +105,7 @@ enum status run_export(struct trainer *t, uint32_t make) {
         status = run_export_all(t, &model, make);
     text_release(&facts);
     free(base);
-    t->times.export += trainer_clock() - begun;
+    t->times.export += clock_seconds() - begun;
     return status;
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/run_job.h"
 
+#include "base/clock.h"
+
 #include "daemon/dry_run.h"
 #include "daemon/run_export.h"
 #include "train/report.h"
@@ -43,7 +45,7 @@ enum status run_job(struct run_result *out, const struct job *job, struct base *
     *out = (struct run_result){.resumed = trainer->from != NULL,
                                .diverged = trainer->diverged,
                                .step = trainer->state.step,
-                               .seconds = trainer->begun > 0 ? trainer_clock() - trainer->begun : 0};
+                               .seconds = trainer->begun > 0 ? clock_seconds() - trainer->begun : 0};
     trainer_close(trainer);
     free(trainer);
     return status;

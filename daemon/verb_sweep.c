@@ -4,6 +4,7 @@
 
 #include <signal.h>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "checkpoints/owner.h"
@@ -90,7 +91,7 @@ static enum status cell_ended(struct sweep_cell *cell, const struct run_result *
 static enum status cell_run(struct sweep *s, struct sweep_cell *cell, struct base *base, struct comm *comm,
                             struct pace *pace, bool *said) {
     struct run_result result;
-    double begun = trainer_clock();
+    double begun = clock_seconds();
     enum status status = run_job(&result, cell->job, base, comm, pace->trained);
     *said = status != STATUS_OK;
     if (status != STATUS_OK && !result.diverged)
@@ -98,7 +99,7 @@ static enum status cell_run(struct sweep *s, struct sweep_cell *cell, struct bas
     *said = false;
     pace->trained += result.seconds;
     if (!result.resumed && !result.diverged) {
-        pace->seconds += trainer_clock() - begun;
+        pace->seconds += clock_seconds() - begun;
         pace->texts += (double)s->facts[cell->task].train;
     }
     return comm_agree(comm, cell_ended(cell, &result, comm));

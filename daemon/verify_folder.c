@@ -256,15 +256,17 @@ static enum status archive_item(struct verify *v, const json_t *exports, const c
     return status;
 }
 
-static enum status artifacts(struct verify *v, const json_t *exports) {
-    char **names, *path = path_join(v->path, "artifacts");
+// Each name of a folder below the run's.
+static enum status each_name(struct verify *v, const char *folder, const char *kind, const json_t *exports,
+                             enum status (*look)(struct verify *v, const json_t *exports, const char *name)) {
+    char **names, *path = path_join(v->path, folder);
     size_t n;
     enum status status = path ? file_list(&names, &n, path) : no_memory(v);
     free(path);
     if (status != STATUS_OK)
-        return item(v, "artifacts", "archive", status, VERIFY_STRUCTURE);
+        return item(v, folder, kind, status, VERIFY_STRUCTURE);
     for (size_t i = 0; i < n && status == STATUS_OK; i++)
-        status = archive_item(v, exports, names[i]);
+        status = look(v, exports, names[i]);
     file_list_free(names, n);
     return status;
 }
@@ -284,23 +286,14 @@ static enum status model_item(struct verify *v, const json_t *exports) {
 
 // ---- the rest
 
-static enum status shards(struct verify *v) {
-    char **names, *path = path_join(v->path, "shards");
-    size_t n;
-    enum status status = path ? file_list(&names, &n, path) : no_memory(v);
-    free(path);
-    if (status != STATUS_OK)
-        return item(v, "shards", "shard", status, VERIFY_STRUCTURE);
-    for (size_t i = 0; i < n && status == STATUS_OK; i++) {
-        size_t size = strlen(names[i]);
-        char *below = path_join("shards", names[i]);
-        if (!below)
-            status = no_memory(v);
-        else if (size > 6 && strcmp(names[i] + size - 6, ".shard") == 0)
-            status = one(v, below, INSPECT_SHARD);
-        free(below);
-    }
-    file_list_free(names, n);
+static enum status shard_item(struct verify *v, const json_t *exports, const char *name) {
+    size_t size = strlen(name);
+    (void)exports;
+    if (size <= 6 || strcmp(name + size - 6, ".shard") != 0)
+        return STATUS_OK;
+    char *below = path_join("shards", name);
+    enum status status = below ? one(v, below, INSPECT_SHARD) : no_memory(v);
+    free(below);
     return status;
 }
 
@@ -382,10 +375,11 @@ static enum status run(struct verify *v, json_t *exports) {
         status = checkpoints(v, elsewhere);
     free(elsewhere);
     if (status == STATUS_OK && there(v, "shards"))
-        status = shards(v);
+        status = each_name(v, "shards", "shard", NULL, shard_item);
     if (status == STATUS_OK && there(v, "model"))
         status = model_item(v, exports);
-    return status == STATUS_OK && there(v, "artifacts") ? artifacts(v, exports) : status;
+    return status == STATUS_OK && there(v, "artifacts") ? each_name(v, "artifacts", "archive", exports, archive_item)
+                                                        : status;
 }
 
 enum status verify_folder(struct verify *out, enum inspect_kind kind, const char *path) {

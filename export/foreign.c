@@ -122,32 +122,15 @@ enum status foreign_find(char **out, const char *folder) {
     return *out ? STATUS_OK : no_memory(folder);
 }
 
-static enum status aside_name(char **out, const char *folder) {
-    for (unsigned k = 1;; k++) {
-        *out = text_format("%s.aside-%u", folder, k);
-        if (!*out)
-            return no_memory(folder);
-        if (!file_named(*out))
-            return STATUS_OK;
-        free(*out);
-    }
-}
-
 enum status foreign_aside(char **moved, const char *path, const char *folder) {
-    char *why, *to = NULL;
+    char *why;
     *moved = NULL;
     TRY(foreign_find(&why, path));
     if (!why)
         return STATUS_OK;
-    enum status status = aside_name(&to, folder);
-    if (status == STATUS_OK && rename(path, to) != 0)
-        status = status_errno(STATUS_IO, "export: setting %s aside as %s", path, to);
+    enum status status = file_set_aside(moved, path, folder);
     if (status == STATUS_OK)
-        log_warn("export: %s: set aside as %s", why, to);
-    if (status == STATUS_OK)
-        *moved = to;
-    else
-        free(to);
+        log_warn("export: %s: set aside as %s", why, *moved);
     free(why);
     return status;
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/dry_run.h"
 
+#include "base/clock.h"
+
 #include "checkpoints/steps.h"
 #include "train/micro.h"
 #include "train/stop.h"
@@ -95,7 +97,7 @@ struct dry_work dry_work(const struct trainer *t) {
 
 // Rank 0's clock decides for all; a signal to any rank ends it.
 static enum status time_goes_on(struct trainer *t, bool *on, double since, uint32_t steps) {
-    double seconds = trainer_clock() - since;
+    double seconds = clock_seconds() - since;
     uint32_t stop = 0;
     if (t->comm->rank == 0)
         stop = steps >= TIMED_MOST || (steps >= TIMED_LEAST && seconds >= TIMED_SECONDS);
@@ -119,13 +121,13 @@ static enum status time_training(struct dry_time *out, struct trainer *t) {
     uint64_t tokens = 0;
     bool on = true;
     TRY(time_step(t, &result));
-    double since = trainer_clock();
+    double since = clock_seconds();
     for (; on; out->steps++) {
         TRY(time_step(t, &result));
         tokens += result.tokens;
         TRY(time_goes_on(t, &on, since, out->steps + 1));
     }
-    double seconds = trainer_clock() - since;
+    double seconds = clock_seconds() - since;
     out->step_s = seconds / out->steps;
     out->tokens_per_s = (double)tokens / seconds;
     return STATUS_OK;
@@ -138,7 +140,7 @@ static enum status time_forward(struct dry_time *out, struct trainer *t) {
     bool on = true;
     save_current(t);
     TRY(comm_barrier(t->comm));
-    double since = trainer_clock();
+    double since = clock_seconds();
     for (uint32_t n = 0; on; n++) {
         struct plan_batch global;
         plan_at(&t->plan, cursor + n, &global);
@@ -155,7 +157,7 @@ static enum status time_forward(struct dry_time *out, struct trainer *t) {
         tokens += counted.tokens;
         TRY(time_goes_on(t, &on, since - TIMED_SECONDS / 2, n + 1)); // half the time will do
     }
-    out->forward_per_s = (double)tokens / (trainer_clock() - since);
+    out->forward_per_s = (double)tokens / (clock_seconds() - since);
     return STATUS_OK;
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the run's model scores on a split: the one place that knows which scores a head has.
 #include "train/evaluate_spans.h"
+
+#include "base/clock.h"
 #include "train/trainer.h"
 
 #include <math.h>
@@ -43,13 +45,13 @@ enum status evaluate_split(struct trainer *t, enum source_split split, struct ev
                           .max_examples = t->batch_examples,
                           .comm = t->comm,
                           .stop = &t->stop_signal};
-    double begun = trainer_clock();
+    double begun = clock_seconds();
     enum pulse_operation before = pulse_set(PULSE_EVALUATE);
     if (t->optimizer) // trainer_finish has closed it
         save_current(t);
     *out = (struct evaluation){.there = true, .step = t->weights_step, .epoch = t->weights_epoch};
     enum status status = has_spans(t) ? split_spans(out, &e, &t->inputs, split) : split_labels(out, &e, shard);
-    t->times.evaluate += trainer_clock() - begun;
+    t->times.evaluate += clock_seconds() - begun;
     pulse_set(before);
     return status;
 }

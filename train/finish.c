@@ -2,6 +2,8 @@
 // After the last step: the best model, its scores, the last event.
 #include "train/trainer.h"
 
+#include "base/clock.h"
+
 #include <string.h>
 
 static char *finish_path(const struct trainer *t) {
@@ -103,6 +105,6 @@ enum status trainer_end_event(struct trainer *t) {
     text_printf(&t->events.line, ", \"best\": {\"step\": %llu, \"official\": ", (unsigned long long)t->state.best_step);
     json_number_add(&t->events.line, official);
     text_puts(&t->events.line, "}");
-    event_number(&t->events, "seconds", trainer_clock() - t->started);
+    event_number(&t->events, "seconds", clock_seconds() - t->started);
     return event_end(&t->events);
 }

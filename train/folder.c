@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/folder.h"
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/pulse.h"
 #include "train/stop.h"
@@ -35,26 +36,12 @@ static enum status claim_look(const struct job *job) {
     return file_can_make_folders(job->checkpoints.dir);
 }
 
-// The path without links, also of one that is still to be made.
-static char *claim_real(const char *path) {
-    char *nearest = file_nearest_folder(path), *real = nearest ? realpath(nearest, NULL) : NULL, *whole = NULL;
-    size_t size = nearest ? strlen(nearest) : 0;
-    const char *rest = nearest && strncmp(path, nearest, size) == 0 ? path + size : path;
-    rest += strspn(rest, "/");
-    if (real)
-        whole = text_format("%s%s%s", strcmp(real, "/") == 0 ? "" : real, *rest || !real[1] ? "/" : "", rest);
-    free(real);
-    free(nearest);
-    return whole;
-}
-
 // How checkpoints.dir lies to `out`: the same folder, below it, or elsewhere.
 enum claim_place { CLAIM_SAME, CLAIM_BELOW, CLAIM_ELSEWHERE };
 static enum claim_place claim_place(const char *dir, const char *out) {
-    size_t size = strlen(out);
     if (strcmp(dir, out) == 0)
         return CLAIM_SAME;
-    return strncmp(dir, out, size) == 0 && dir[size] == '/' ? CLAIM_BELOW : CLAIM_ELSEWHERE;
+    return file_is_in(dir, out) ? CLAIM_BELOW : CLAIM_ELSEWHERE;
 }
 
 // Two runs never save into one folder. Below its own `out` it is held with that; who comes from elsewhere takes the
@@ -62,9 +49,10 @@ static enum claim_place claim_place(const char *dir, const char *out) {
 // the other.
 static enum status claim_checkpoints(struct trainer *t) {
     const char *dir = t->job->checkpoints.dir;
-    char *real = claim_real(dir), *out = claim_real(t->job->out);
-    enum status status = real && out ? STATUS_OK : status_errno(STATUS_IO, "checkpoints.dir %s", dir);
-    enum claim_place place = real && out ? claim_place(real, out) : CLAIM_SAME;
+    char *real, *out = NULL;
+    TRY(file_real(&real, dir));
+    enum status status = file_real(&out, t->job->out);
+    enum claim_place place = status == STATUS_OK ? claim_place(real, out) : CLAIM_SAME;
     if (status == STATUS_OK && place == CLAIM_ELSEWHERE && !t->look)
         status = owner_take(&t->owners[1], dir, CHECKPOINTS);
     else if (status == STATUS_OK && place != CLAIM_SAME)
@@ -126,9 +114,9 @@ static char *shared_name(const struct trainer *t, uint64_t random) {
 
 static enum status shared_wait(const struct trainer *t, const char *path) {
     struct timespec nap = {.tv_nsec = 20000000};
-    for (double begun = trainer_clock(); !file_exists(path); nanosleep(&nap, NULL)) {
+    for (double begun = clock_seconds(); !file_exists(path); nanosleep(&nap, NULL)) {
         pulse_beat();
-        if (trainer_clock() - begun > SHARED_PATIENCE_S)
+        if (clock_seconds() - begun > SHARED_PATIENCE_S)
             return status_set(STATUS_IO,
                               "checkpoints.dir %s: what rank 0 writes there is not seen here: it must be a folder that "
                               "all ranks share (a relative path is of each rank's own working directory)",

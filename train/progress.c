@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/progress.h"
 
+#include "base/clock.h"
+
 #include <unistd.h>
 
 static uint64_t steps_left(const struct trainer *t) {
@@ -60,7 +62,7 @@ enum status progress_step(struct trainer *t, const struct step_result *r) {
     t->steps_done++;
     if (r->step % (uint64_t)t->job->log.every != 0)
         return STATUS_OK;
-    double now = trainer_clock(), seconds = now - t->meter.since;
+    double now = clock_seconds(), seconds = now - t->meter.since;
     seconds = seconds > 1e-9 ? seconds : 1e-9;
     progress_line(t, r, seconds);
     enum status status = progress_event(t, r, seconds);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What defines the run, and going on from a checkpoint of it. Rank 0 decides, all follow.
 #include "train/trainer.h"
+#include "base/file.h"
 #include "base/markup.h"
 
 #include "base/hash.h"
@@ -94,8 +95,7 @@ static size_t resume_differences(struct text *out, const char *config, const str
 
 // What would lead away from that checkpoint.
 static const char *resume_away(const struct job *job, const char *path) {
-    size_t out = strlen(job->out);
-    return strncmp(path, job->out, out) == 0 && path[out] == '/' ? "out" : "checkpoints.dir";
+    return file_is_in(path, job->out) ? "out" : "checkpoints.dir";
 }
 
 static enum status resume_differs(const struct job *job, const char *config, const struct trainer_state *saved,

@@ -2,6 +2,7 @@
 #include "train/stop.h"
 #include "train/trainer.h"
 
+#include "base/clock.h"
 #include "base/hash.h"
 
 #include <stdlib.h>
@@ -151,11 +152,11 @@ static enum status save_same(struct trainer *t) {
 static enum status save_begin(struct trainer *t) {
     enum pulse_operation before = pulse_set(PULSE_SAVE);
     save_current(t);
-    double begun = trainer_clock();
+    double begun = clock_seconds();
     checkpoint_saved_settle(&t->saving.last); // its space is needed
     TRY(save_check(t));
     TRY(save_same(t));
-    t->saving.checks_s = trainer_clock() - begun;
+    t->saving.checks_s = clock_seconds() - begun;
     TRY(checkpoint_begin(&t->saving.checkpoint, t->comm, &t->checkpoints, &t->table, &t->arenas, &t->state));
     t->saved_step = t->state.step;
     t->saved_cursor = t->state.cursor;

@@ -7,6 +7,7 @@
 #include "train/targets.h"
 #include "train/trainer.h"
 
+#include "base/clock.h"
 #include "base/rng.h"
 
 #include <math.h>
@@ -29,7 +30,7 @@ static unsigned head_layer(const struct trainer *t) {
 
 static bool step_time_over(const struct trainer *t) {
     double limit = t->job->train.max_time;
-    return limit > 0 && t->comm->rank == 0 && t->spent + trainer_clock() - t->begun >= limit;
+    return limit > 0 && t->comm->rank == 0 && t->spent + clock_seconds() - t->begun >= limit;
 }
 
 // Loss, stops and how far a save is: what all ranks must know before the update. Loss and norm are of the same bits on

@@ -2,6 +2,7 @@
 // A run as phases: open, run, finish.
 #include "train/trainer.h"
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "model/peak.h"
 #include "train/folder.h"
@@ -11,12 +12,6 @@
 #include <unistd.h>
 
 #define STOPPED_EARLY "before the first step of this start"
-
-double trainer_clock(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 // <out>/job.yaml: the resolved job. Its paths are absolute, so that it can be read from any working directory, and it
 // goes on from the newest checkpoint, whatever this start was told to begin with.
@@ -93,9 +88,9 @@ static enum status look_tokens(struct trainer *t) {
 }
 
 static enum status open_tokens(struct trainer *t) {
-    double begun = trainer_clock();
+    double begun = clock_seconds();
     enum status status = t->look ? look_tokens(t) : inputs_tokenise(&t->inputs, t->job, t->comm, t->pool);
-    t->times.tokenise = trainer_clock() - begun;
+    t->times.tokenise = clock_seconds() - begun;
     return status;
 }
 
@@ -139,7 +134,7 @@ static enum status open_ready(struct trainer *t) {
         TRY(open_job_file(t->job));
     }
     pulse_step(t->state.step);
-    t->started = trainer_clock();
+    t->started = clock_seconds();
     t->meter.since = t->started;
     t->weights_step = t->state.step;
     t->weights_epoch = t->state.epoch;
@@ -263,7 +258,7 @@ enum status trainer_run(struct trainer *t) {
     TRY(run_unevaluated(t));
     double besides = t->times.evaluate + t->times.save;
     const bool steps = t->end == TRAINER_RUNNING;
-    t->begun = trainer_clock();
+    t->begun = clock_seconds();
     while (t->end == TRAINER_RUNNING) {
         struct step_result result;
         enum status status = train_step(t, &result);
@@ -274,7 +269,7 @@ enum status trainer_run(struct trainer *t) {
             t->end = TRAINER_FINISHED;
     }
     TRY(save_wait(t));
-    t->trained_s = trainer_clock() - t->started;
-    t->times.steps = steps ? trainer_clock() - t->begun - (t->times.evaluate + t->times.save - besides) : 0;
+    t->trained_s = clock_seconds() - t->started;
+    t->times.steps = steps ? clock_seconds() - t->begun - (t->times.evaluate + t->times.save - besides) : 0;
     return STATUS_OK;
 }

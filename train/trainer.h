@@ -144,9 +144,6 @@ enum status trainer_end_event(struct trainer *trainer);
 // Whether the run is at its end, by what the state says.
 bool trainer_ended(const struct trainer *trainer);
 
-// Monotonic seconds.
-double trainer_clock(void);
-
 // The stages, each in the file of its name.
 
 // step.c: one global batch. Sets *skipped if it was not finite (no update was made).
