@@ -61,6 +61,8 @@ class Before(Mounted):
             self.assertEqual(s.events(out, "step"), [])
             self.assertEqual(s.events(out)[-1]["event"], "stop")
             self.assertEqual(s.events(out)[-1]["exit"], 74)
+            self.assertIn("needs up to", s.events(out)[-1]["message"])
+            self.assertEqual(s.events(out, "start"), [], "nothing has begun")
         dry = s.run("run", self.job, "--data.cache", self.path("cache"), "--dry-run")
         self.assertExit(dry, 74, "needs up to")
         words = [line.split("error: ")[1].split(" is free")[0] for line in (refused.err + dry.err).split("\n") if "needs up to" in line]

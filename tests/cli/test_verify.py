@@ -204,6 +204,17 @@ class Verify(s.Case):
         self.assertExit(result, 65, f"{len(damage)} of {len(items)} things are not intact")
         self.assertEqual(len([line for line in result.out.splitlines() if line.startswith("WRONG")]), len(damage))
 
+    def test_damaged_model_is_made_again(self):
+        """By the same start, from the best checkpoint, the same bytes; a whole one is left alone."""
+        out = self.copy()
+        before = os.stat(f"{out}/model").st_ino
+        again = lambda: s.run("run", f"{out}/job.yaml", "--out", out, "--log.level", "warn")
+        self.assertExit(again(), 0)
+        self.assertEqual(os.stat(f"{out}/model").st_ino, before)
+        flip(f"{out}/model/model.safetensors", os.path.getsize(f"{out}/model/model.safetensors") - 100)
+        self.assertExit(again(), 0, "model.safetensors", "made again")
+        self.intact(out, "intact: ")
+
     def test_run_that_was_killed(self):
         """What a crash leaves is no damage, but said."""
         out = self.copy()
