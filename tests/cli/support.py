@@ -415,19 +415,20 @@ def json_write(path, value):
         json.dump(value, file, ensure_ascii=False, indent=1)
 
 
-def events(out, kind=None, name="events.jsonl"):
-    """All events of a run, or those of one kind. Every line must be whole JSON."""
+def events(out, kind=None, name="events.jsonl", killed=False):
+    """All events of a run, or those of one kind. Every line must be whole JSON; but a kill may cut the last one, where
+    its write crosses a page."""
     with open(os.path.join(out, name), "rb") as file:
-        data = file.read()
-    assert data.endswith(b"\n"), "events.jsonl ends in a half line"
-    found = [json.loads(line) for line in data[:-1].split(b"\n")]
+        *lines, rest = file.read().split(b"\n")
+    assert killed or (lines and not rest), "events.jsonl ends in a half line"
+    found = [json.loads(line) for line in lines]
     return [e for e in found if kind is None or e["event"] == kind]
 
 
-def steps(out):
+def steps(out, killed=False):
     """Step events by step: what counts after resumes, since later ones supersede."""
     found = {}
-    for event in events(out):
+    for event in events(out, killed=killed):
         if event["event"] == "resume":
             found = {step: e for step, e in found.items() if step <= event["step"]}
         elif event["event"] == "step":

@@ -71,7 +71,7 @@ class LostCase(s.Case):
         """No process, no segment of shared memory, no folder of this job's session."""
         self.assertTrue(s.wait_for(lambda: not any(s.alive(pid) for pid in self.pids), timeout=15), "no process is left")
         left = lambda: [p for job in self.job for p in glob.glob("/dev/shm/*") if f"{job:x}" in os.path.basename(p)]
-        self.assertTrue(s.wait_for(lambda: not left(), timeout=5), left())
+        self.assertTrue(s.wait_for(lambda: not left(), timeout=15), left())
         root = os.environ.get("TMPDIR", "/tmp")
         self.assertEqual(glob.glob(os.path.join(root, f"ompi.*/pid.{process.pid}")), [])
 

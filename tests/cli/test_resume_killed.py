@@ -55,7 +55,7 @@ class Killed(r.Runs):
     def kill(self, job, moment, ranks):
         """One start that is killed at that moment; False if it was at its end before."""
         left = r.left_over(self.out)
-        step = max(s.steps(self.out), default=0) if os.path.exists(f"{self.out}/events.jsonl") else 0
+        step = max(s.steps(self.out, killed=True), default=0) if os.path.exists(f"{self.out}/events.jsonl") else 0
         begun, delay = MOMENTS[moment]
         with open(self.path("err"), "wb") as err:
             process = subprocess.Popen(s.command(["run", job, "--out", self.out], ranks), stdin=subprocess.DEVNULL, stdout=err, stderr=err,
