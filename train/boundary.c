@@ -89,11 +89,16 @@ static enum status boundary_save(struct trainer *t, const struct step_result *r,
     return save_due(t, better) ? save_now(t) : save_periodic(t, periodic);
 }
 
+// What the same job lacks to go on from the newest checkpoint.
+static const char *onwards(const struct trainer *t) {
+    return strcmp(t->job->checkpoints.resume, "auto") == 0 ? "" : " with checkpoints.resume: auto";
+}
+
 enum status boundary_differs(const struct trainer *t, int other, const char *what) {
     return status_set(STATUS_AGAIN,
                       "after step %llu rank %d has another %s than rank 0: a message was corrupted on its way, or its "
-                      "processor or memory is at fault; start the same job again to go on from the newest checkpoint",
-                      (unsigned long long)t->state.step, other, what);
+                      "processor or memory is at fault; start the same job again%s to go on from the newest checkpoint",
+                      (unsigned long long)t->state.step, other, what, onwards(t));
 }
 
 uint64_t boundary_hash(double a, double b) {
@@ -144,10 +149,9 @@ static enum status boundary_stop(struct trainer *t) {
     TRY(save_now(t));
     TRY(save_wait(t));
     TRY(stop_event(t, t->stop_signal ? "signal" : "time", 75, NULL));
-    bool onwards = strcmp(t->job->checkpoints.resume, "auto") == 0; // else the same job would not go on from here
     return status_set(STATUS_AGAIN,
                       "stopped by %s after step %llu with a checkpoint: start the same job again%s to go on", why,
-                      (unsigned long long)t->state.step, onwards ? "" : " with checkpoints.resume: auto");
+                      (unsigned long long)t->state.step, onwards(t));
 }
 
 enum status boundary_due(struct trainer *t) {

@@ -159,6 +159,13 @@ class Options(r.Runs):
         self.assertEqual(s.events(self.out, "end")[0]["step"], 9)
         self.assertEqual([e["step"] for e in s.events(self.out, "eval") if e["split"] == "val"], [5, 9])
 
+    def test_fewer_steps_than_done(self):
+        self.cut(self.whole, 7)
+        before = s.checkpoint_tensors(s.checkpoint(self.out))
+        result = self.train(self.yaml, "--out", self.out, "--train.max_steps", 4)
+        self.assertIn("this job asks for 4: nothing is trained", result.err)
+        self.assertEqual(s.tensors_differ(s.checkpoint_tensors(s.checkpoint(self.out)), before), [])
+
     def test_eval_every(self):
         self.cut(self.whole, 7)
         self.train(self.yaml, "--out", self.out, "--train.eval_every", 4)
