@@ -55,6 +55,8 @@ enum status param_add(struct param_table *table, const char *name, enum param_la
                             .offset = table->floats,
                             .size = held * columns};
     memcpy(param->name, name, strlen(name) + 1);
+    param->sums = table->sums;
+    table->sums += param_sums(param);
     table->floats += param_round_up(param->size, PARAM_ALIGN);
     table->count += rows * columns;
     return STATUS_OK;
@@ -107,6 +109,35 @@ void param_table_release(struct param_table *table) {
     free(table->buckets);
     free(table->names);
     *table = (struct param_table){0};
+}
+
+// Pieces of one 32-row block.
+static uint64_t param_slices(const struct param *param) {
+    return (param->shape[1] + PARAM_SLICE - 1) / PARAM_SLICE;
+}
+
+uint64_t param_sums(const struct param *param) {
+    switch (param->layout) {
+    case PARAM_TILES:
+        return (param->shape[0] + PARAM_TILE - 1) / PARAM_TILE * param_slices(param);
+    case PARAM_ROWS:
+        return param->shape[0];
+    case PARAM_VECTOR:
+        break;
+    }
+    return 1;
+}
+
+struct param_piece param_sum(const struct param *param, uint64_t i) {
+    assert(i < param_sums(param));
+    if (param->layout != PARAM_TILES) {
+        uint64_t n = param->size / param_sums(param);
+        return (struct param_piece){param->offset + i * n, n};
+    }
+    uint64_t column = i % param_slices(param) * PARAM_SLICE, left = param->shape[1] - column;
+    uint64_t start = i / param_slices(param) * param->shape[1] + column;
+    return (struct param_piece){param->offset + start * PARAM_TILE,
+                                (left < PARAM_SLICE ? left : PARAM_SLICE) * PARAM_TILE};
 }
 
 uint64_t param_elements(const struct param *param) {

@@ -19,7 +19,8 @@
 
 enum param_layout { PARAM_VECTOR, PARAM_ROWS, PARAM_TILES };
 
-#define PARAM_TILE 32 // rows in a block of PARAM_TILES
+#define PARAM_TILE 32  // rows in a block of PARAM_TILES
+#define PARAM_SLICE 32 // columns of such a block that are summed as one: 4 KiB, still in the first cache when written
 #define PARAM_NAME 112
 
 struct param {
@@ -31,6 +32,7 @@ struct param {
     unsigned bucket; //
     uint64_t offset; // floats from the start of the arena; a multiple of 16
     uint64_t size;   // floats in the arena, padding of the last block included
+    uint64_t sums;   // number of its first piece (param_sum) in the table
 };
 
 struct param_bucket {
@@ -49,6 +51,7 @@ struct param_table {
     size_t frozen;   // buckets 0 .. frozen-1 stay as they are: no gradient, no update, in no norm; 0: all are trained
     uint64_t floats; // size of an arena
     uint64_t count;  // parameters in the usual sense: without padding
+    uint64_t sums;   // pieces of all parameters
 };
 
 // Builds a table: add in bucket order, then finish. A name that is there twice is refused by the latter.
@@ -61,6 +64,15 @@ void param_table_release(struct param_table *table);
 uint64_t param_elements(const struct param *param);
 // Of a finished table. NULL if there is none of that name.
 const struct param *param_find(const struct param_table *table, const char *name);
+
+// A sum over all elements (the gradient's norm) is one over pieces, added in the table's order; so who has just written
+// a piece may sum it. Pieces are PARAM_SLICE columns of a 32-row block of PARAM_TILES (a block's last piece may have
+// fewer), block after block; a row of PARAM_ROWS; a PARAM_VECTOR.
+struct param_piece {
+    uint64_t offset, n; // floats, from the arena's start
+};
+uint64_t param_sums(const struct param *param); // number of its pieces
+struct param_piece param_sum(const struct param *param, uint64_t i);
 
 // A piece of a tensor: rows [row, row + rows) of Hugging Face's layout. Vectors count as one column.
 // Pieces for files: 32 rows for tiles (the last may have fewer); see checkpoints.

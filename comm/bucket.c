@@ -152,9 +152,9 @@ enum status bucket_begin(struct buckets *buckets, unsigned l, uint32_t m) {
     const struct param_bucket *bucket = &buckets->table->buckets[l];
     bool last = m + 1 == buckets->micro_batches;
     buckets->begun++;
-    // The injected NaN goes into the head, which every run trains.
+    // The injected NaN goes into the head's last parameter: every run trains it, and as a bias it is summed after this.
     if (last && l + 1 == buckets->table->n_buckets && comm_fault_nan(buckets->comm, buckets->cursor))
-        buckets_arena(buckets, m)[bucket->offset] = NAN;
+        buckets_arena(buckets, m)[buckets->table->at[buckets->table->n - 1].offset] = NAN;
     bucket_carry(buckets, bucket, m);
     return last && buckets->comm->world > 1 ? bucket_sum(buckets, bucket) : STATUS_OK;
 }

@@ -67,7 +67,7 @@ static void product_run(const struct operands *o) {
         gemm_input(o->gemm, o->x, s.k, o->y, s.n, o->tiles, s.m, s.n, s.k, false);
         return;
     case WEIGHT:
-        gemm_weight(o->gemm, o->dtiles, o->y, s.n, o->x, s.k, o->offsets, o->parts, s.n, s.k);
+        gemm_weight(o->gemm, o->dtiles, o->y, s.n, o->x, s.k, o->offsets, o->parts, s.n, s.k, NULL);
         return;
     }
 }

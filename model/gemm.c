@@ -75,6 +75,7 @@ struct product {
     uint32_t parts;
     size_t m, n, k;
     bool accumulate;
+    double *squares;
     size_t row_blocks, rows; // rows of a task
     size_t runs, blocks;     // column blocks of a task
 };
@@ -143,7 +144,7 @@ void gemm_input(struct gemm *gemm, float *dx, size_t ldx, const float *dy, size_
 // and so is every block's dy: rows of the tensors lie pages apart, and each would be read from its own page again and
 // again.
 
-#define DEPTH_A_TASK 196 // columns of x: fourteen runs of the micro-kernel
+#define DEPTH_A_TASK 192 // columns of x: fourteen runs of the micro-kernel; a multiple of PARAM_SLICE
 #define BLOCKS_A_TASK 6  // the copy of x is used so often
 #define LINE 16          // floats
 
@@ -168,6 +169,16 @@ struct weight_cut {
     size_t stride;      // of the copy of x
 };
 
+// The squares of columns [k0, k0 + depth) of block b, a piece after the other; k0 is a multiple of PARAM_SLICE.
+static void weight_squares(const struct product *p, size_t b, size_t k0, size_t depth) {
+    if (!p->squares)
+        return;
+    double *squares = p->squares + b * ceil_div(p->k, PARAM_SLICE);
+    for (size_t k = k0; k < k0 + depth; k += PARAM_SLICE)
+        squares[k / PARAM_SLICE] =
+            p->gemm->ops->squares(p->y + (b * p->k + k) * TILE, least(PARAM_SLICE, k0 + depth - k) * TILE);
+}
+
 static void weight_task(void *context, size_t task, unsigned thread) {
     const struct weight_cut *w = context;
     const struct product *p = &w->p;
@@ -180,6 +191,7 @@ static void weight_task(void *context, size_t task, unsigned thread) {
         rows_copy(dy, TILE, p->dy + b * TILE, p->ldy, p->m, columns);
         p->gemm->ops->gemm_weight_tile(p->y + (b * p->k + k0) * TILE, dy, TILE, x, w->stride, p->offsets, p->parts, 0,
                                        depth, columns);
+        weight_squares(p, b, k0, depth);
     }
 }
 
@@ -188,21 +200,23 @@ static void weight_task_in_place(void *context, size_t task, unsigned thread) {
     const struct weight_cut *w = context;
     const struct product *p = &w->p;
     (void)thread;
-    const size_t k0 = task % w->cuts * w->depth, b = task / w->cuts;
+    const size_t k0 = task % w->cuts * w->depth, depth = least(w->depth, p->k - k0), b = task / w->cuts;
     p->gemm->ops->gemm_weight_tile(p->y + b * p->k * TILE, p->dy + b * TILE, p->ldy, p->x, p->ldx, p->offsets, p->parts,
-                                   k0, least(k0 + w->depth, p->k), least(TILE, p->n - b * TILE));
+                                   k0, k0 + depth, least(TILE, p->n - b * TILE));
+    weight_squares(p, b, k0, depth);
 }
 
 void gemm_weight(struct gemm *gemm, float *dtiles, const float *dy, size_t ldy, const float *x, size_t ldx,
-                 const uint32_t *offsets, uint32_t parts, size_t n, size_t k) {
+                 const uint32_t *offsets, uint32_t parts, size_t n, size_t k, double *squares) {
     struct weight_cut w = {.p = {.gemm = gemm, .y = dtiles, .dy = dy, .ldy = ldy, .x = x, .ldx = ldx}};
-    w.p.offsets = offsets, w.p.parts = parts, w.p.m = offsets[parts], w.p.n = n, w.p.k = k;
+    w.p.offsets = offsets, w.p.parts = parts, w.p.m = offsets[parts], w.p.n = n, w.p.k = k, w.p.squares = squares;
     const size_t blocks = ceil_div(n, TILE);
-    w.depth = least(DEPTH_A_TASK, k);
-    while (w.depth > LINE && w.p.m * (TILE + copy_stride(w.depth)) > gemm->scratch)
-        w.depth /= 2;
+    w.depth = DEPTH_A_TASK;
+    while (w.depth > PARAM_SLICE && w.p.m * (TILE + copy_stride(w.depth)) > gemm->scratch)
+        w.depth -= PARAM_SLICE;
     w.cuts = ceil_div(k, w.depth);
-    w.depth = ceil_div(k, w.cuts);
+    w.depth = ceil_div(ceil_div(k, w.cuts), PARAM_SLICE) * PARAM_SLICE; // about equal, and whole pieces of the sums
+    w.cuts = ceil_div(k, w.depth);
     w.stride = copy_stride(w.depth);
     if (w.p.m * (TILE + w.stride) <= gemm->scratch)
         pool_run(gemm->pool, weight_task, &w, w.cuts * ceil_div(blocks, BLOCKS_A_TASK));

@@ -26,7 +26,8 @@ void gemm_forward(struct gemm *gemm, float *y, size_t ldy, const float *x, size_
 void gemm_input(struct gemm *gemm, float *dx, size_t ldx, const float *dy, size_t ldy, const float *tiles, size_t m,
                 size_t n, size_t k, bool accumulate);
 // dtiles [ceil(N/32)][K][32] written: dW = dyᵀ x over rows cut into `parts` (a power of two) runs offsets[0..parts].
+// squares: the sums of squares of its pieces (param_sum) are written there while they are in cache; NULL: not wanted.
 void gemm_weight(struct gemm *gemm, float *dtiles, const float *dy, size_t ldy, const float *x, size_t ldx,
-                 const uint32_t *offsets, uint32_t parts, size_t n, size_t k);
+                 const uint32_t *offsets, uint32_t parts, size_t n, size_t k, double *squares);
 
 #endif

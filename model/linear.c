@@ -54,7 +54,7 @@ void linear_parameters(const struct pass *pass, float *gradients, const struct l
     for (unsigned i = 0; i < calls; i++) {
         size_t n = ldy / calls;
         gemm_weight(pass->gemm, gradients + linear->weight[i].offset, dy + i * n, ldy, x, k, rows->parts,
-                    pass->batch->parts, n, k);
+                    pass->batch->parts, n, k, pass->squares ? pass->squares + linear->weight[i].sums : NULL);
         struct bias_columns b = {pass, gradients + linear->bias[i].offset, dy, rows, ldy, i * n};
         blocks_run(pass, bias_block, &b, n, COLUMNS_BLOCK);
     }

@@ -68,6 +68,8 @@ struct ops {
                     const struct dropout *d);
     // y += x
     void (*add)(float *y, const float *x, size_t n);
+    // The sum of squares in double: 16 running sums (element i into i % 16), then a fixed tree over them.
+    double (*squares)(const float *x, size_t n);
     void (*gelu_forward)(float *y, const float *x, size_t n);                    // x/2 (1 + erf(x/sqrt 2))
     void (*gelu_backward)(float *dx, const float *dy, const float *x, size_t n); // dx may be dy
     void (*tanh_forward)(float *y, const float *x, size_t n);

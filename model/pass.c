@@ -159,6 +159,10 @@ enum status pass_begin(struct pass *pass, const struct batch *batch, uint64_t dr
     return STATUS_OK;
 }
 
+void pass_squares(struct pass *pass, double *squares) {
+    pass->squares = squares;
+}
+
 void layer_forward(struct pass *pass, const float *weights, unsigned l) {
     assert(pass->batch && l <= pass->config->layers + 1);
     if (l == 0)

@@ -58,6 +58,9 @@ void pass_targets(struct pass *pass, const struct targets *targets);
 // and its last token's (batch->labels, batch->ends), see ops.h, span_loss; targets don't apply.
 void pass_loss(struct pass *pass, double *part_losses, float scale);
 
+// From now on layer_backward writes the sums of squares of the matrices' pieces (param_sum; table->sums doubles) there,
+// while they are in cache. NULL: not wanted.
+void pass_squares(struct pass *pass, double *squares);
 // Gradients of layer l's parameters are written (not added) into the arena `gradients`: the tree over this batch's
 // parts. Order: L+1 .. 0. Rows of embeddings that the batch does not read get 0.
 void layer_backward(struct pass *pass, const float *weights, float *gradients, unsigned l);

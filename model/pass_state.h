@@ -19,6 +19,8 @@ struct pass {
 
     const struct targets *targets; // of the loss; NULL: the labels alone
 
+    double *squares; // of what layer_backward writes (pass_squares); NULL: not wanted
+
     const struct batch *batch;
     uint64_t dropout_key; // 0: none
     bool labelled;        // every example of the batch has a label (answer)

@@ -2,11 +2,10 @@
 #include "optim/kernels.h"
 
 #define KERNELS_DECLARE(set)                                                                                           \
-    void optim_adamw_##set(float *w, float *m, float *v, const float *g, size_t n, const struct adamw_rates *rates);   \
-    double optim_squares_##set(const float *x, size_t n);
+    void optim_adamw_##set(float *w, float *m, float *v, const float *g, size_t n, const struct adamw_rates *rates);
 
 #define KERNELS_TABLE(set)                                                                                             \
-    { .adamw = optim_adamw_##set, .squares = optim_squares_##set }
+    { .adamw = optim_adamw_##set }
 
 KERNELS_DECLARE(plain)
 #if defined(__x86_64__)

@@ -21,8 +21,6 @@ struct adamw_rates {
 struct optim_kernels {
     // n elements of weights, both moments and the gradient. Arenas don't overlap.
     void (*adamw)(float *w, float *m, float *v, const float *g, size_t n, const struct adamw_rates *rates);
-    // The sum of squares of n floats in double: 16 running sums (element i into i % 16), then a fixed tree over them.
-    double (*squares)(const float *x, size_t n);
 };
 
 // The table of an instruction set; NULL if this build lacks it.

@@ -71,7 +71,8 @@ static enum status kernels_open(struct optimizer_state *state) {
     enum isa isa;
     TRY(isa_choose(&isa));
     state->kernels = optim_kernels(isa);
-    if (!state->kernels)
+    state->ops = ops_table(isa);
+    if (!state->kernels || !state->ops)
         return status_set(STATUS_DEVICE, "optimizer: this build has no kernels for %s", isa_name(isa));
     return STATUS_OK;
 }
@@ -167,11 +168,11 @@ static struct adamw_rates rates_of(const struct optimizer_options *o, double lr,
     };
 }
 
-double optimizer_step(struct optimizer *optimizer, const float *gradient, double norm) {
+double optimizer_step(struct optimizer *optimizer, const struct gradient *gradient, double norm) {
     struct optimizer_pending *pending = optimizer->pending;
     const struct optimizer_options *options = &optimizer->options;
     assert(pending->n_due == 0 && optimizer_takes(optimizer, norm));
-    pending->gradient = gradient;
+    pending->gradient = gradient->values;
     pending->lr = schedule_lr(&options->schedule, optimizer->step);
     pending->scale = clip_scale(options->clip, norm);
     for (size_t l = optimizer->table->frozen; l < optimizer->table->n_buckets; l++, pending->n_due++)

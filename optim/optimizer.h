@@ -34,10 +34,17 @@ enum status optimizer_open(struct optimizer **out, const struct param_table *tab
                            const struct optimizer_options *options);
 void optimizer_close(struct optimizer *optimizer);
 
+// What a step hands over: the global gradient, the same on every rank.
+struct gradient {
+    const float *values; // (table->floats)
+    bool summed;         // the squares of the matrices' pieces are in optimizer_squares
+};
+
 // L2 norm over the gradient of all buckets that are not frozen (table->frozen): squares summed in double over fixed
-// blocks (a 32-row block's K-slices of fixed size, an embedding's row, a vector), then the blocks in one fixed order.
-// NaN or infinite if the gradient is.
-double optimizer_norm(struct optimizer *optimizer, const float *gradient);
+// pieces (param_sum), then the pieces in one fixed order. NaN or infinite if the gradient is.
+double optimizer_norm(struct optimizer *optimizer, const struct gradient *gradient);
+// Where who writes a gradient may put the sums of its pieces' squares (table->sums); until the next norm.
+double *optimizer_squares(struct optimizer *optimizer);
 // Whether every value of an arena like the gradient's, frozen buckets included, is finite.
 bool optimizer_finite(struct optimizer *optimizer, const float *arena);
 
@@ -47,7 +54,7 @@ bool optimizer_takes(const struct optimizer *optimizer, double norm);
 // Makes the update of this gradient pending (it must stay untouched until params_current): step += 1, its learning rate
 // is schedule(step-1), times each bucket's share; frozen buckets get none. norm: before clipping. Returns the learning
 // rate, without shares.
-double optimizer_step(struct optimizer *optimizer, const float *gradient, double norm);
+double optimizer_step(struct optimizer *optimizer, const struct gradient *gradient, double norm);
 
 // Whether bucket l has an update to come: bucket_current(l) would change it.
 bool bucket_due(const struct optimizer *optimizer, unsigned l);

@@ -53,7 +53,7 @@ static enum status step_agree(struct trainer *t, struct step_result *out, double
 }
 
 // The update becomes pending, or the batch is skipped.
-static void step_update(struct trainer *t, struct step_result *out, const float *gradient) {
+static void step_update(struct trainer *t, struct step_result *out, const struct gradient *gradient) {
     if (out->differs >= 0) // the run ends at the boundary
         return;
     out->skipped = !isfinite(out->loss) || !optimizer_takes(t->optimizer, out->norm);
@@ -75,11 +75,13 @@ enum status train_step(struct trainer *t, struct step_result *out) {
     TRY(micro_room(t, &micro, t->state.cursor));
     const uint64_t dropout_key = rng_mix(t->state.seed, t->state.cursor);
     const double weight = targets_weight(t, &global);
-    float *gradient;
+    struct gradient gradient = {.summed = t->comm->world == 1 && micro.n == 1}; // else what is summed is reduced yet
+    float *values;
 
     *out = (struct step_result){
         .cursor = t->state.cursor, .epoch = global.epoch + 1, .examples = global.size, .samples = global.samples};
     buckets_start(t->buckets, t->state.cursor, micro.n);
+    pass_squares(t->pass, gradient.summed ? optimizer_squares(t->optimizer) : NULL);
     for (uint32_t m = 0; m < micro.n; m++) {
         stage(t, STAGE_DATA);
         micro_fill(t, &micro, m);
@@ -101,12 +103,13 @@ enum status train_step(struct trainer *t, struct step_result *out) {
         }
     }
     stage(t, STAGE_REDUCE);
-    TRY(buckets_finish(t->buckets, &gradient));
+    TRY(buckets_finish(t->buckets, &values));
+    gradient.values = values;
     stage(t, STAGE_NORM);
-    out->norm = optimizer_norm(t->optimizer, gradient);
+    out->norm = optimizer_norm(t->optimizer, &gradient);
     stage(t, STAGE_AGREE);
     TRY(step_agree(t, out, weight));
-    step_update(t, out, gradient);
+    step_update(t, out, &gradient);
     micro_count(t, &global, out);
     out->step = t->state.step;
     pulse_step(t->state.step);

@@ -20,6 +20,7 @@ void ISA_NAME(column_sums)(float *dbias, const float *dy, const uint32_t *offset
 void ISA_NAME(dropout)(float *y, const float *x, size_t rows, size_t c, uint32_t first_row, uint32_t example,
                        const struct dropout *d);
 void ISA_NAME(add)(float *y, const float *x, size_t n);
+double ISA_NAME(squares)(const float *x, size_t n);
 void ISA_NAME(gelu_forward)(float *y, const float *x, size_t n);
 void ISA_NAME(gelu_backward)(float *dx, const float *dy, const float *x, size_t n);
 void ISA_NAME(tanh_forward)(float *y, const float *x, size_t n);

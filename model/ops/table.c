@@ -19,6 +19,7 @@ const struct ops ISA_NAME(ops_table_) = {
     .column_sums = ISA_NAME(column_sums),
     .dropout = ISA_NAME(dropout),
     .add = ISA_NAME(add),
+    .squares = ISA_NAME(squares),
     .gelu_forward = ISA_NAME(gelu_forward),
     .gelu_backward = ISA_NAME(gelu_backward),
     .tanh_forward = ISA_NAME(tanh_forward),

@@ -40,6 +40,33 @@ static void test_table(void **state) {
     assert_int_equal(table.n, 0);
 }
 
+// Pieces cover each parameter exactly, in order, and are numbered through the table.
+static void test_sums(void **state) {
+    (void)state;
+    struct param_table table = {0};
+    assert_ok(param_add(&table, "embedding", PARAM_ROWS, 97, 33, true, 0));
+    assert_ok(param_add(&table, "dense", PARAM_TILES, 70, 5 * PARAM_SLICE + 9, true, 1));
+    assert_ok(param_add(&table, "bias", PARAM_VECTOR, 70, 1, false, 1));
+    assert_ok(param_add(&table, "narrow", PARAM_TILES, 2, 5, true, 2));
+    static const uint64_t counts[] = {97, 3 * 6, 1, 1};
+    uint64_t sums = 0;
+    for (size_t i = 0; i < table.n; i++) {
+        const struct param *param = &table.at[i];
+        assert_int_equal(param->sums, sums);
+        assert_int_equal(param_sums(param), counts[i]);
+        uint64_t at = param->offset;
+        for (uint64_t j = 0; j < param_sums(param); j++) {
+            const struct param_piece piece = param_sum(param, j);
+            assert_int_equal(piece.offset, at);
+            at += piece.n;
+        }
+        assert_int_equal(at, param->offset + param->size);
+        sums += counts[i];
+    }
+    assert_int_equal(table.sums, sums);
+    param_table_release(&table);
+}
+
 static void test_buckets(void **state) {
     (void)state;
     struct param_table table;
@@ -180,9 +207,9 @@ static void test_pieces(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_table),  cmocka_unit_test(test_buckets), cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_twice),  cmocka_unit_test(test_many),    cmocka_unit_test(test_layouts),
-        cmocka_unit_test(test_pieces),
+        cmocka_unit_test(test_table),   cmocka_unit_test(test_sums),   cmocka_unit_test(test_buckets),
+        cmocka_unit_test(test_refused), cmocka_unit_test(test_twice),  cmocka_unit_test(test_many),
+        cmocka_unit_test(test_layouts), cmocka_unit_test(test_pieces),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

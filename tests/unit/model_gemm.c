@@ -3,6 +3,7 @@
 // thread count.
 #include "support.h"
 
+#include "base/param.h"
 #include "base/pool.h"
 #include "base/rng.h"
 #include "model/gemm.h"
@@ -128,10 +129,25 @@ static void layer_free(struct layer *l) {
     free(l->dx), free(l->dx_more), free(l->dtiles);
 }
 
+// Of the pieces that base/param.h cuts, and of nothing behind them.
+static void squares_check(const double *squares, const struct layer *l) {
+    struct param_table table = {0};
+    assert_ok(param_add(&table, "w", PARAM_TILES, l->n, l->k, true, 0));
+    const struct param *param = &table.at[0];
+    for (uint64_t i = 0; i < param_sums(param); i++) {
+        const struct param_piece piece = param_sum(param, i);
+        assert_true(squares[i] == ops_table(ISA_PLAIN)->squares(l->dtiles + piece.offset, piece.n));
+    }
+    assert_true(squares[param_sums(param)] == -1);
+    param_table_release(&table);
+}
+
 static void layer_check(struct gemm *gemm, const struct layer *l) {
     const size_t ldx = l->k + GAP, ldy = l->n + GAP;
     float *y = floats(l->m * ldy, CANARY), *dx = floats(l->m * ldx, CANARY),
           *dtiles = floats(tiles_size(l->n, l->k), 7);
+    double *squares = calloc((l->n + 31) / 32 * ((l->k + PARAM_SLICE - 1) / PARAM_SLICE) + 1, sizeof *squares);
+    squares[(l->n + 31) / 32 * ((l->k + PARAM_SLICE - 1) / PARAM_SLICE)] = -1;
     gemm_forward(gemm, y, ldy, l->x, ldx, l->tiles, l->bias, l->m, l->n, l->k);
     same("forward", y, l->y, l->m * ldy);
     gemm_forward(gemm, y, ldy, l->x, ldx, l->tiles, NULL, l->m, l->n, l->k);
@@ -141,9 +157,10 @@ static void layer_check(struct gemm *gemm, const struct layer *l) {
     memcpy(dx, l->x, l->m * ldx * sizeof *dx);
     gemm_input(gemm, dx, ldx, l->dy, ldy, l->tiles, l->m, l->n, l->k, true);
     same("input, accumulated", dx, l->dx_more, l->m * ldx);
-    gemm_weight(gemm, dtiles, l->dy, ldy, l->x, ldx, l->offsets, l->parts, l->n, l->k);
+    gemm_weight(gemm, dtiles, l->dy, ldy, l->x, ldx, l->offsets, l->parts, l->n, l->k, squares);
     same("weight", dtiles, l->dtiles, tiles_size(l->n, l->k)); // padding too: zeros
-    free(y), free(dx), free(dtiles);
+    squares_check(squares, l);
+    free(y), free(dx), free(dtiles), free(squares);
 }
 
 struct shape {
@@ -236,7 +253,7 @@ static void test_parts(void **state) {
         for (uint32_t run = 1; run < P; run *= 2) { // parts a call
             float *part = floats(P * size, 0);
             for (uint32_t p = 0; p < P; p += run)
-                gemm_weight(gemm, part + p * size, l.dy, N + GAP, l.x, K + GAP, l.offsets + p, run, N, K);
+                gemm_weight(gemm, part + p * size, l.dy, N + GAP, l.x, K + GAP, l.offsets + p, run, N, K, NULL);
             for (uint32_t width = run; width < P; width *= 2)
                 for (uint32_t p = 0; p < P; p += 2 * width)
                     ops->add(part + p * size, part + (p + width) * size, size);
@@ -265,7 +282,7 @@ static void test_non_finite(void **state) {
         float *dtiles = floats(tiles_size(N, K), 7);
         x[7 * K + 3] = NAN, x[8 * K + 4] = INFINITY;
         gemm_forward(gemm, y, N, x, K, tiles, NULL, M, N, K);
-        gemm_weight(gemm, dtiles, dy, N, x, K, offsets, 1, N, K);
+        gemm_weight(gemm, dtiles, dy, N, x, K, offsets, 1, N, K, NULL);
         for (size_t m = 0; m < M; m++)
             assert_int_equal(!isfinite(y[m * N]), m == 7 || m == 8);
         for (size_t i = 0; i < 32; i++) {

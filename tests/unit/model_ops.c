@@ -588,6 +588,21 @@ static void check_attention_backward(const struct ops *ops) {
         check_attention(ops, &shapes[i], true);
 }
 
+// Sixteen running sums and a tree, to the bit; nothing is lost or counted twice.
+static void check_squares(const struct ops *ops) {
+    for (size_t n = 0; n <= 100; n++) {
+        float *x = normals(n, 0, 1);
+        double sums[16] = {0};
+        for (size_t i = 0; i < n; i++)
+            sums[i % 16] += (double)x[i] * (double)x[i];
+        for (size_t width = 8; width > 0; width /= 2)
+            for (size_t i = 0; i < width; i++)
+                sums[i] += sums[i + width];
+        assert_true(ops->squares(x, n) == sums[0]);
+        free(x);
+    }
+}
+
 // --- Tile kernels: equal bits with the chain of fused multiply-adds (model_gemm.c has more)
 
 static void check_gemm_tile(const struct ops *ops) {
@@ -662,6 +677,7 @@ static const struct row rows[] = {
     {"column_sums", check_column_sums},
     {"dropout", check_dropout},
     {"add", check_add},
+    {"squares", check_squares},
     {"gelu_forward", check_gelu_forward},
     {"gelu_backward", check_gelu_backward},
     {"tanh_forward", check_tanh_forward},

@@ -2,8 +2,7 @@
 // The global norm: every element counts once, in double, and what is not finite shows.
 #include "support.h"
 
-#include "optim/optimizer.h"
-#include "optim/state.h"
+#include "optim_support.h"
 
 #include <float.h>
 #include <math.h>
@@ -41,23 +40,6 @@ static int fixture_close(void **state) {
     return 0;
 }
 
-// Blocks cover each parameter exactly, in order, without overlap.
-static void test_blocks_cover(void **state) {
-    struct fixture *f = *state;
-    const struct optimizer_state *optimizer = f->o->state;
-    size_t block = 0;
-    for (size_t i = 0; i < f->table.n; i++) {
-        const struct param *param = &f->table.at[i];
-        uint64_t at = param->offset;
-        for (; at < param->offset + param->size; at += optimizer->norm.blocks[block++].n)
-            assert_true(block < optimizer->norm.n && optimizer->norm.blocks[block].offset == at);
-        assert_true(at == param->offset + param->size);
-    }
-    assert_int_equal(block, optimizer->norm.n);
-    // 97 rows; 3 tile blocks of ceil(777/256) = 4 slices; one vector; one tile block
-    assert_int_equal(block, 97 + 3 * 4 + 1 + 1);
-}
-
 // Squares of integers below 2^11 add up exactly in double, in any order: so nothing may be lost or counted twice.
 static void test_exact(void **state) {
     struct fixture *f = *state;
@@ -68,9 +50,9 @@ static void test_exact(void **state) {
             f->gradient[f->table.at[i].offset + j] = (float)value;
             sum += (uint64_t)(value * value);
         }
-    assert_true(optimizer_norm(f->o, f->gradient) == sqrt((double)sum));
+    assert_true(norm_of(f->o, f->gradient) == sqrt((double)sum));
     memset(f->gradient, 0, f->table.floats * sizeof(float));
-    assert_true(optimizer_norm(f->o, f->gradient) == 0);
+    assert_true(norm_of(f->o, f->gradient) == 0);
 }
 
 // Each element alone: 3 in one place gives 3.
@@ -80,7 +62,7 @@ static void test_each_element(void **state) {
     for (size_t i = 0; i < f->table.n; i++)
         for (uint64_t j = 0; j < f->table.at[i].size; j += j < 40 || f->table.at[i].size < j + 40 ? 1 : 997) {
             f->gradient[f->table.at[i].offset + j] = -3;
-            assert_true(optimizer_norm(f->o, f->gradient) == 3);
+            assert_true(norm_of(f->o, f->gradient) == 3);
             f->gradient[f->table.at[i].offset + j] = 0;
         }
 }
@@ -90,9 +72,9 @@ static void test_range(void **state) {
     struct fixture *f = *state;
     memset(f->gradient, 0, f->table.floats * sizeof(float));
     f->gradient[0] = FLT_MAX;
-    assert_true(optimizer_norm(f->o, f->gradient) == (double)FLT_MAX);
+    assert_true(norm_of(f->o, f->gradient) == (double)FLT_MAX);
     f->gradient[0] = FLT_MIN;
-    assert_true(optimizer_norm(f->o, f->gradient) == (double)FLT_MIN);
+    assert_true(norm_of(f->o, f->gradient) == (double)FLT_MIN);
 }
 
 static void test_not_finite(void **state) {
@@ -101,9 +83,9 @@ static void test_not_finite(void **state) {
     for (size_t i = 0; i < f->table.n; i++) {
         float *last = &f->gradient[f->table.at[i].offset + f->table.at[i].shape[0] - 1];
         *last = NAN;
-        assert_true(isnan(optimizer_norm(f->o, f->gradient)));
+        assert_true(isnan(norm_of(f->o, f->gradient)));
         *last = -INFINITY;
-        assert_true(isinf(optimizer_norm(f->o, f->gradient)));
+        assert_true(isinf(norm_of(f->o, f->gradient)));
         *last = 0;
     }
 }
@@ -124,22 +106,41 @@ static void test_frozen(void **state) {
             f->gradient[f->table.at[i].offset] = (float)(1u << i);
             squares += f->table.at[i].bucket >= frozen ? (double)(1u << 2 * i) : 0;
         }
-        assert_true(optimizer_norm(o, f->gradient) == sqrt(squares));
+        assert_true(norm_of(o, f->gradient) == sqrt(squares));
         assert_true(optimizer_finite(o, f->gradient));
         f->gradient[f->table.at[0].offset + 7] = NAN; // of bucket 0
-        assert_true(isnan(optimizer_norm(o, f->gradient)) == (frozen == 0));
+        assert_true(isnan(norm_of(o, f->gradient)) == (frozen == 0));
         assert_false(optimizer_finite(o, f->gradient));
         optimizer_close(o);
     }
 }
 
+// What has been summed where it was written is not read again, and gives the same bits.
+static void test_summed(void **state) {
+    struct fixture *f = *state;
+    for (size_t i = 0; i < f->table.n; i++)
+        for (uint64_t j = 0; j < f->table.at[i].size; j++)
+            f->gradient[f->table.at[i].offset + j] = sinf((float)j) / 3;
+    double *squares = optimizer_squares(f->o), norm = norm_of(f->o, f->gradient);
+    const struct ops *ops = ops_table(ISA_PLAIN);
+    for (size_t i = 0; i < f->table.n; i++)
+        for (uint64_t j = 0; j < param_sums(&f->table.at[i]); j++) {
+            const struct param_piece piece = param_sum(&f->table.at[i], j);
+            bool matrix = f->table.at[i].layout == PARAM_TILES;
+            squares[f->table.at[i].sums + j] = matrix ? ops->squares(f->gradient + piece.offset, piece.n) : (double)NAN;
+        }
+    f->gradient[f->table.at[1].offset] = NAN;
+    assert_true(optimizer_norm(f->o, &(struct gradient){.values = f->gradient, .summed = true}) == norm);
+    assert_true(isnan(norm_of(f->o, f->gradient)));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_blocks_cover, fixture_open, fixture_close),
         cmocka_unit_test_setup_teardown(test_exact, fixture_open, fixture_close),
         cmocka_unit_test_setup_teardown(test_each_element, fixture_open, fixture_close),
         cmocka_unit_test_setup_teardown(test_range, fixture_open, fixture_close),
         cmocka_unit_test_setup_teardown(test_not_finite, fixture_open, fixture_close),
+        cmocka_unit_test_setup_teardown(test_summed, fixture_open, fixture_close),
         cmocka_unit_test_setup_teardown(test_frozen, fixture_open, fixture_close),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,7 +5,7 @@
 
 #include "base/isa.h"
 #include "model/safetensors.h"
-#include "optim/optimizer.h"
+#include "optim_support.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -93,7 +93,7 @@ static void golden_case(const json_t *item, const struct param_table *table, str
         uint64_t n = param_elements(rows), v = param_elements(vector);
         tensor_read(gradient + rows->offset, input, "table.grads", (step - 1) * n, n);
         tensor_read(gradient + vector->offset, input, "vector.grads", (step - 1) * v, v);
-        optimizer_step(o, gradient, optimizer_norm(o, gradient));
+        step_of(o, gradient, norm_of(o, gradient));
         params_current(o);
         for (size_t i = 0; i < 2 && saved_at(item, step); i++, compared++)
             step_compare(o, &table->at[i], expected, json_string_value(json_object_get(item, "name")));
@@ -185,8 +185,8 @@ static double model_steps(struct model *model) {
     double norms = 0;
     for (uint32_t step = 0; step < 3; step++) {
         values_fill(model->gradient, &model->table, 100 + step);
-        double norm = optimizer_norm(model->o, model->gradient);
-        optimizer_step(model->o, model->gradient, norm);
+        double norm = norm_of(model->o, model->gradient);
+        step_of(model->o, model->gradient, norm);
         params_current(model->o);
         norms += norm;
     }
@@ -247,7 +247,7 @@ static void test_pending(void **state) {
     float *before = malloc(model.table.floats * sizeof(float));
     memcpy(before, model.weights, model.table.floats * sizeof(float));
     values_fill(model.gradient, &model.table, 7);
-    optimizer_step(model.o, model.gradient, optimizer_norm(model.o, model.gradient));
+    step_of(model.o, model.gradient, norm_of(model.o, model.gradient));
     assert_int_equal(model.o->step, 1);
     assert_memory_equal(model.weights, before, model.table.floats * sizeof(float));
     bucket_current(model.o, 1);
@@ -273,7 +273,7 @@ static void test_decay_only_where_marked(void **state) {
     model_open(&model, 1, "plain", &options);
     float *before = malloc(model.table.floats * sizeof(float));
     memcpy(before, model.weights, model.table.floats * sizeof(float));
-    optimizer_step(model.o, model.gradient, 0); // no gradient: decay alone
+    step_of(model.o, model.gradient, 0); // no gradient: decay alone
     params_current(model.o);
     for (size_t i = 0; i < model.table.n; i++) {
         const struct param *param = &model.table.at[i];
@@ -298,9 +298,9 @@ static void test_clip_and_warmup(void **state) {
     float *before = malloc(model.table.floats * sizeof(float));
     memcpy(before, model.weights, model.table.floats * sizeof(float));
     values_fill(model.gradient, &model.table, 9);
-    double norm = optimizer_norm(model.o, model.gradient);
+    double norm = norm_of(model.o, model.gradient);
     assert_true(norm > 1);
-    assert_true(optimizer_step(model.o, model.gradient, norm) == 0);
+    assert_true(step_of(model.o, model.gradient, norm) == 0);
     params_current(model.o);
     assert_memory_equal(model.weights, before, model.table.floats * sizeof(float));
     float scale = 0.5f / ((float)norm + 1e-6f);
@@ -309,10 +309,10 @@ static void test_clip_and_warmup(void **state) {
         assert_true(model.o->exp_avg[i] == (float)(1 - 0.9) * clipped);
         assert_true(model.o->exp_avg_sq[i] == (float)(1 - 0.999) * (clipped * clipped));
     }
-    assert_near(optimizer_step(model.o, model.gradient, norm), 0.0025, 1e-15, 0);
+    assert_near(step_of(model.o, model.gradient, norm), 0.0025, 1e-15, 0);
     params_current(model.o);
     memcpy(before, model.o->exp_avg, model.table.floats * sizeof(float));
-    optimizer_step(model.o, model.gradient, 0.25); // below the limit: not scaled up
+    step_of(model.o, model.gradient, 0.25); // below the limit: not scaled up
     params_current(model.o);
     for (uint64_t i = 0; i < model.table.floats; i++)
         assert_true(model.o->exp_avg[i] == 0.9f * before[i] + (float)(1 - 0.9) * model.gradient[i]);
@@ -350,7 +350,7 @@ static void shares_check(size_t frozen) {
     for (unsigned step = 0; step < 2; step++) {
         for (unsigned l = 0; l < 3; l++)
             memcpy(gradient + table.at[l].offset, gradients[step][l], sizeof start[l]);
-        assert_true(optimizer_step(o, gradient, 1) == 0.1); // the base rate
+        assert_true(step_of(o, gradient, 1) == 0.1); // the base rate
         params_current(o);
         for (unsigned l = 0; l < 3; l++)
             for (unsigned i = 0; i < 3; i++)

@@ -2,13 +2,11 @@
 // The sum of squares of a block of floats, in double: sixteen running sums, so that every vector width up to 16 floats
 // adds in the same order, then a tree over the sixteen. A float's square is exact in double; so is the order of sums;
 // so are the bits.
-#include "optim/kernels.h"
+#include "model/ops/declare.h"
 
 #define LANES 16
 
-double ISA_NAME(optim_squares)(const float *x, size_t n);
-
-double ISA_NAME(optim_squares)(const float *x, size_t n) {
+double ISA_NAME(squares)(const float *x, size_t n) {
     double sums[LANES] = {0};
     size_t i = 0;
     for (; i + LANES <= n; i += LANES)
