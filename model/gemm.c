@@ -76,6 +76,8 @@ struct product {
     size_t m, n, k;
     bool accumulate;
     double *squares;
+    gemm_piece *then;        // NULL: none
+    void *context;           // of `then`
     size_t row_blocks, rows; // rows of a task
     size_t runs, blocks;     // column blocks of a task
 };
@@ -104,18 +106,26 @@ static void forward_task(void *context, size_t task, unsigned thread) {
     (void)thread;
     size_t m0, m1, b0, b1;
     product_task(p, task, ceil_div(p->n, TILE), &m0, &m1, &b0, &b1);
-    for (size_t b = b0; b < b1; b++)
-        p->gemm->ops->gemm_tile(p->y + m0 * p->ldy + b * TILE, p->ldy, p->x + m0 * p->ldx, p->ldx,
-                                p->tiles + b * p->k * TILE, p->bias ? p->bias + b * TILE : NULL, m1 - m0, p->k,
-                                least(TILE, p->n - b * TILE), false);
+    for (size_t b = b0; b < b1; b++) {
+        const size_t n0 = b * TILE, columns = least(TILE, p->n - n0);
+        p->gemm->ops->gemm_tile(p->y + m0 * p->ldy + n0, p->ldy, p->x + m0 * p->ldx, p->ldx, p->tiles + n0 * p->k,
+                                p->bias ? p->bias + n0 : NULL, m1 - m0, p->k, columns, false);
+        if (p->then)
+            p->then(p->context, m0, m1, n0, n0 + columns);
+    }
 }
 
 void gemm_forward(struct gemm *gemm, float *y, size_t ldy, const float *x, size_t ldx, const float *tiles,
                   const float *bias, size_t m, size_t n, size_t k) {
+    gemm_forward_then(gemm, y, ldy, x, ldx, tiles, bias, m, n, k, NULL, NULL);
+}
+
+void gemm_forward_then(struct gemm *gemm, float *y, size_t ldy, const float *x, size_t ldx, const float *tiles,
+                       const float *bias, size_t m, size_t n, size_t k, gemm_piece *then, void *context) {
     if (m == 0)
         return;
     struct product p = {.gemm = gemm, .y = y, .ldy = ldy, .x = x, .ldx = ldx, .tiles = tiles, .bias = bias};
-    p.m = m, p.n = n, p.k = k;
+    p.m = m, p.n = n, p.k = k, p.then = then, p.context = context;
     pool_run(gemm->pool, forward_task, &p, product_cut(&p, ceil_div(n, TILE), k));
 }
 
