@@ -61,6 +61,13 @@ size_t arena_piece(size_t size) {
     return (size + ARENA_ALIGN - 1) / ARENA_ALIGN * ARENA_ALIGN;
 }
 
+void arena_small_pages(void *at, size_t size) {
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), begin = ((uintptr_t)at + page - 1) / page * page;
+    const uintptr_t end = ((uintptr_t)at + size) / page * page;
+    if (at && begin < end)
+        madvise((void *)begin, end - begin, MADV_NOHUGEPAGE); // advice: fails where there are no huge pages
+}
+
 void arena_release(struct arena *arena) {
     if (arena->base)
         munmap(arena->base, arena_pages(arena->size));

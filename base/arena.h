@@ -25,6 +25,10 @@ void *arena_take(struct arena *arena, size_t size);
 // What arena_take(size) uses up: `size` rounded up to ARENA_ALIGN.
 size_t arena_piece(size_t size);
 
+// Small pages for a part of an arena of which only pieces are ever touched: the rest of a huge page would be resident
+// with them.
+void arena_small_pages(void *at, size_t size);
+
 void arena_release(struct arena *arena);
 
 #endif

@@ -55,6 +55,11 @@ enum status param_add(struct param_table *table, const char *name, enum param_la
                             .offset = table->floats,
                             .size = held * columns};
     memcpy(param->name, name, strlen(name) + 1);
+    if (layout == PARAM_ROWS && bucket == 0 && table->embeddings + 1 == table->n) {
+        param->row = table->rows;
+        table->rows += rows;
+        table->embeddings++;
+    }
     param->sums = table->sums;
     table->sums += param_sums(param);
     table->floats += param_round_up(param->size, PARAM_ALIGN);
@@ -220,4 +225,14 @@ void param_write_rows(float *arena, const struct param *param, const float *in, 
         if (here < PARAM_TILE)
             return;
     }
+}
+
+bool floats_are_zero(const float *x, uint64_t n) {
+    uint32_t any = 0;
+    for (uint64_t i = 0; i < n; i++) {
+        uint32_t bits;
+        memcpy(&bits, &x[i], sizeof bits);
+        any |= bits;
+    }
+    return !any;
 }

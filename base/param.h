@@ -33,6 +33,7 @@ struct param {
     uint64_t offset; // floats from the start of the arena; a multiple of 16
     uint64_t size;   // floats in the arena, padding of the last block included
     uint64_t sums;   // number of its first piece (param_sum) in the table
+    uint64_t row;    // of the table's embeddings: number of its first row (base/row_set.h)
 };
 
 struct param_bucket {
@@ -48,10 +49,12 @@ struct param_table {
     struct param_bucket *buckets;
     size_t n_buckets;
     const struct param **names; // [n] in the order of their names, once it is finished
-    size_t frozen;   // buckets 0 .. frozen-1 stay as they are: no gradient, no update, in no norm; 0: all are trained
-    uint64_t floats; // size of an arena
-    uint64_t count;  // parameters in the usual sense: without padding
-    uint64_t sums;   // pieces of all parameters
+    size_t frozen;     // buckets 0 .. frozen-1 stay as they are: no gradient, no update, in no norm; 0: all are trained
+    uint64_t floats;   // size of an arena
+    uint64_t count;    // parameters in the usual sense: without padding
+    uint64_t sums;     // pieces of all parameters
+    size_t embeddings; // so many of the first parameters are PARAM_ROWS of bucket 0
+    uint64_t rows;     // of these
 };
 
 // Builds a table: add in bucket order, then finish. A name that is there twice is refused by the latter.
@@ -80,5 +83,8 @@ struct param_piece param_sum(const struct param *param, uint64_t i);
 void param_read_rows(float *out, const float *arena, const struct param *param, uint64_t row, uint64_t rows);
 // Rows -> arena; for tiles `row` must be a multiple of 32. Padding is set to zero.
 void param_write_rows(float *arena, const struct param *param, const float *in, uint64_t row, uint64_t rows);
+
+// Whether all bits are 0: not -0.
+bool floats_are_zero(const float *x, uint64_t n);
 
 #endif

@@ -76,6 +76,14 @@ static enum status load_targets(struct load_target **out, const struct reader *r
     return status;
 }
 
+// Rows of zeros over zeros are not written: the moments of words that never had a gradient need not be resident.
+static void load_rows(float *arena, const struct param *param, const float *in, uint64_t row, uint64_t rows) {
+    const uint64_t n = param->shape[1];
+    for (; rows > 0; rows--, row++, in += n)
+        if (!floats_are_zero(in, n) || !floats_are_zero(arena + param->offset + row * n, n))
+            param_write_rows(arena, param, in, row, 1);
+}
+
 static enum status load_piece(struct reader *reader, const struct manifest_piece *piece,
                               const struct load_target *targets) {
     if (piece->dataset == MANIFEST_REST)
@@ -86,7 +94,10 @@ static enum status load_piece(struct reader *reader, const struct manifest_piece
         return STATUS_OK;
     uint64_t row_bytes = target->param->shape[1] * sizeof(float);
     uint64_t row = (piece->offset - reader->manifest.datasets[piece->dataset].offset) / row_bytes;
-    param_write_rows(target->arena, target->param, reader->buffer, row, piece->size / row_bytes);
+    if (target->param->layout == PARAM_ROWS)
+        load_rows(target->arena, target->param, reader->buffer, row, piece->size / row_bytes);
+    else
+        param_write_rows(target->arena, target->param, reader->buffer, row, piece->size / row_bytes);
     return STATUS_OK;
 }
 

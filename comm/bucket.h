@@ -6,6 +6,7 @@
 
 #include "base/param.h"
 #include "base/pool.h"
+#include "base/row_set.h"
 #include "comm/comm.h"
 
 // One step's gradient sums. Micro-batches of a rank are leaves of the same binary tree as parts and ranks: their
@@ -18,10 +19,12 @@ enum status buckets_open(struct buckets **out, struct comm *comm, const struct p
 void buckets_close(struct buckets *buckets);
 uint64_t buckets_bytes(const struct buckets *buckets); // of all its arenas
 
-// A step begins: it has `micro_batches` (a power of two; at least 1) of them.
-void buckets_start(struct buckets *buckets, uint64_t cursor, uint32_t micro_batches);
-// The arena that micro-batch `m` (0, 1, … in order) writes its gradient into.
-float *buckets_arena(struct buckets *buckets, uint32_t m);
+// A step begins: it has `micro_batches` (a power of two; at least 1) of them. `rows`: those of the embeddings that some
+// rank's batch reads, the same on every rank; only they are added up and go over the ranks. NULL: all. Copied.
+void buckets_start(struct buckets *buckets, uint64_t cursor, uint32_t micro_batches, const struct row_set *rows);
+// The arena that micro-batch `m` (0, 1, … in order) writes bucket `l`'s gradient into. The embeddings' rows are 0 there
+// (with `rows` NULL: anything).
+float *bucket_arena(struct buckets *buckets, unsigned l, uint32_t m);
 // Bucket `l` of micro-batch `m` is written: adds what can be added; after the last micro-batch, the sum over ranks
 // begins (and may block).
 enum status bucket_begin(struct buckets *buckets, unsigned l, uint32_t m);

@@ -10,8 +10,9 @@
 // argv[0] is "bench NAME"; the flags follow. With --json the result is added to `json` as one object, else it is
 // printed for people. Nothing of both after --help.
 typedef enum status bench_run(int argc, char **argv, struct text *json);
-bench_run bench_gemm, bench_step, bench_tokenize, bench_io;
-extern const struct verb_flags bench_gemm_flags, bench_step_flags, bench_tokenize_flags, bench_io_flags;
+bench_run bench_gemm, bench_step, bench_optimizer, bench_tokenize, bench_io;
+extern const struct verb_flags bench_gemm_flags, bench_step_flags, bench_optimizer_flags, bench_tokenize_flags,
+    bench_io_flags;
 
 // `"key": value` with a comma before it if it is not an object's first.
 void bench_number(struct text *json, const char *key, double value);

@@ -18,10 +18,8 @@ struct bench {
 };
 
 static const struct bench benches[] = {
-    {"gemm", bench_gemm},
-    {"step", bench_step},
-    {"tokenize", bench_tokenize},
-    {"io", bench_io},
+    {"gemm", bench_gemm},         {"step", bench_step}, {"optimizer", bench_optimizer},
+    {"tokenize", bench_tokenize}, {"io", bench_io},
 };
 #define BENCHES (sizeof benches / sizeof *benches)
 
@@ -49,8 +47,8 @@ double bench_median(double *values, size_t n) {
     return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
 }
 
-static const struct verb_flags *const parts[] = {&bench_gemm_flags, &bench_step_flags, &bench_tokenize_flags,
-                                                 &bench_io_flags, NULL};
+static const struct verb_flags *const parts[] = {&bench_gemm_flags,     &bench_step_flags, &bench_optimizer_flags,
+                                                 &bench_tokenize_flags, &bench_io_flags,   NULL};
 
 static bool json_wanted;
 static const struct flag flags[] = {
@@ -60,10 +58,11 @@ static const struct flag flags[] = {
 
 const struct verb_flags verb_bench_flags = {
     .verb = "bench",
-    .usage = "[gemm|step|tokenize|io] [--json] [flags]",
+    .usage = "[gemm|step|optimizer|tokenize|io] [--json] [flags]",
     .about = "Measures this host, which should do nothing else meanwhile; without a name all of them in turn.\n"
              "gemm: the products of linear layers, as shares of the processor's peak.\n"
              "step: training steps, where their time goes, a Chrome trace on request.\n"
+             "optimizer: AdamW's update, beside a loop that only reads and writes its bytes.\n"
              "tokenize: texts a second that become token ids.\n"
              "io: writing, fsync, reading and small commits in a folder.\n"
              "finetuned bench NAME --help says more of each.",

@@ -7,8 +7,7 @@
 
 #include <string.h>
 
-#define ZERO_BLOCK ((size_t)1 << 16) // floats
-#define TYPE_COLUMNS 32              // a type's row has very many tokens: cut by columns
+#define TYPE_COLUMNS 32 // a type's row has very many tokens: cut by columns
 
 struct forward {
     const struct pass *pass;
@@ -33,6 +32,23 @@ static void forward_block(void *context, size_t begin, size_t end, unsigned thre
                              c);
     norm_forward(pass, f->weights, 0, EMBEDDING_NORM, &pass->act.norm0, y, begin, end);
     rows_dropout(pass, y, y, &rows, begin, end, c, &site);
+}
+
+// Ids that the model has no row for are left out: who reads the text refuses it.
+void embeddings_read(struct row_set *rows, const struct param_table *table, const struct model_config *config,
+                     const int32_t *ids, const uint8_t *types, uint32_t n) {
+    const struct param *words = weights_param(table, 0, EMBEDDING_WORDS),
+                       *positions = weights_param(table, 0, EMBEDDING_POSITIONS),
+                       *kinds = weights_param(table, 0, EMBEDDING_TYPES);
+    const uint64_t first = model_first_position(config);
+    for (uint32_t i = 0; i < n; i++) {
+        if ((uint32_t)ids[i] < words->shape[0])
+            row_set_add(rows, words->row + (uint32_t)ids[i]);
+        if (first + i < positions->shape[0])
+            row_set_add(rows, positions->row + first + i);
+        if (types[i] < kinds->shape[0])
+            row_set_add(rows, kinds->row + types[i]);
+    }
 }
 
 void embeddings_forward(struct pass *pass, const float *weights) {
@@ -135,17 +151,11 @@ static void row_task(void *context, size_t task, unsigned thread) {
               pass_scratch(job->pass, thread));
 }
 
-static void zero_block(void *context, size_t begin, size_t end, unsigned thread) {
-    (void)thread;
-    memset((float *)context + begin, 0, (end - begin) * sizeof(float));
-}
-
-// Writes the gradient of one table; act.keys say which row each token read.
+// Writes the rows of one table's gradient that are read; act.keys say which row each token read.
 static void table_backward(struct pass *pass, float *gradients, unsigned table, size_t width, int64_t skip) {
     const struct param *param = pass_param(pass, 0, table);
     size_t c = pass->config->hidden;
     struct table_job job = {pass, gradients + param->offset, (c + width - 1) / width, width, skip};
-    blocks_run(pass, zero_block, job.rows, param->shape[0] * c, ZERO_BLOCK);
     uint32_t runs = keys_sort(&pass->act, pass->batch->tokens, (uint32_t)param->shape[0]);
     if (runs > 0)
         pool_run(pass->pool, row_task, &job, runs * job.chunks);

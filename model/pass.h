@@ -6,6 +6,7 @@
 
 #include "base/param.h"
 #include "base/pool.h"
+#include "base/row_set.h"
 #include "data/batch.h"
 #include "model/config.h"
 #include "model/ops.h"
@@ -44,6 +45,9 @@ void pass_use(struct pass *pass, const struct ops *ops); // from now on these op
 enum status pass_begin(struct pass *pass, const struct batch *batch, uint64_t dropout_key);
 
 void layer_forward(struct pass *pass, const float *weights, unsigned l);
+// Adds to `rows` those of the embeddings that a text of n tokens reads.
+void embeddings_read(struct row_set *rows, const struct param_table *table, const struct model_config *config,
+                     const int32_t *ids, const uint8_t *types, uint32_t n);
 // After layer L+1: logits (B, labels); question answering: (T, 2), a row a token: start, end.
 const float *pass_logits(const struct pass *pass);
 // Rows of hidden state l (0 = after the embedding LayerNorm, k = after layer k), (T, hidden); with PASS_FIRST the last
@@ -62,7 +66,7 @@ void pass_loss(struct pass *pass, double *part_losses, float scale);
 // while they are in cache. NULL: not wanted.
 void pass_squares(struct pass *pass, double *squares);
 // Gradients of layer l's parameters are written (not added) into the arena `gradients`: the tree over this batch's
-// parts. Order: L+1 .. 0. Rows of embeddings that the batch does not read get 0.
+// parts. Order: L+1 .. 0. Rows of embeddings that the batch does not read are left as they are.
 void layer_backward(struct pass *pass, const float *weights, float *gradients, unsigned l);
 
 #endif

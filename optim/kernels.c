@@ -2,10 +2,13 @@
 #include "optim/kernels.h"
 
 #define KERNELS_DECLARE(set)                                                                                           \
-    void optim_adamw_##set(float *w, float *m, float *v, const float *g, size_t n, const struct adamw_rates *rates);
+    void optim_adamw_##set(float *w, float *m, float *v, const float *g, size_t n, const struct adamw_rates *rates);   \
+    void optim_adamw_still_##set(float *w, float *m, float *v, size_t n, const struct adamw_rates *rates);             \
+    void optim_decay_##set(float *w, size_t n, float keep);                                                            \
+    void optim_stream_##set(float *w, float *m, float *v, const float *g, size_t n);
 
 #define KERNELS_TABLE(set)                                                                                             \
-    { .adamw = optim_adamw_##set }
+    { optim_adamw_##set, optim_adamw_still_##set, optim_decay_##set, optim_stream_##set }
 
 KERNELS_DECLARE(plain)
 #if defined(__x86_64__)

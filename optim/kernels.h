@@ -21,6 +21,12 @@ struct adamw_rates {
 struct optim_kernels {
     // n elements of weights, both moments and the gradient. Arenas don't overlap.
     void (*adamw)(float *w, float *m, float *v, const float *g, size_t n, const struct adamw_rates *rates);
+    // The same with a gradient of 0.
+    void (*adamw_still)(float *w, float *m, float *v, size_t n, const struct adamw_rates *rates);
+    // The same with both moments 0 too.
+    void (*decay)(float *w, size_t n, float keep);
+    // For measurements: reads and writes what adamw does (stream.c).
+    void (*stream)(float *w, float *m, float *v, const float *g, size_t n);
 };
 
 // The table of an instruction set; NULL if this build lacks it.

@@ -38,12 +38,24 @@ void norm_close(struct norm *norm) {
 }
 
 struct norm_work {
+    const struct param_table *table;
     struct norm *norm;
     const struct ops *ops;
     const float *values;
-    const struct param *first; // whose sum counts
-    bool summed;               // the matrices' pieces are there already
+    const struct param *first;  // whose sum counts
+    bool summed;                // the matrices' pieces are there already
+    const struct row_set *rows; // of the embeddings: the others are 0; NULL: all
 };
+
+// The piece behind piece `i` of a parameter (i = -1: the first) that is not known to be 0: adding that would change no
+// bit of the sum. At the end the number of its pieces or more.
+static uint64_t piece_next(const struct norm_work *work, const struct param *param, uint64_t i) {
+    const struct param_table *table = work->table;
+    if (!work->rows || param >= table->at + table->embeddings)
+        return i + 1;
+    uint64_t row = row_set_next(work->rows, param->row + i + 1);
+    return row == UINT64_MAX ? UINT64_MAX : row - param->row;
+}
 
 static void norm_run(void *context, size_t index, unsigned thread) {
     (void)thread;
@@ -52,22 +64,29 @@ static void norm_run(void *context, size_t index, unsigned thread) {
     const struct param *param = task->param;
     if (param < work->first || (work->summed && param->layout == PARAM_TILES))
         return;
-    uint64_t left = param_sums(param) - task->first;
-    for (uint64_t i = task->first; i < task->first + (left < NORM_TASK ? left : NORM_TASK); i++) {
+    uint64_t left = param_sums(param) - task->first, end = task->first + (left < NORM_TASK ? left : NORM_TASK);
+    for (uint64_t i = piece_next(work, param, task->first - 1); i < end; i = piece_next(work, param, i)) {
         const struct param_piece piece = param_sum(param, i);
         work->norm->sums[param->sums + i] = work->ops->squares(work->values + piece.offset, piece.n);
     }
 }
 
 // The sum over the parameters from `first` on.
-static double norm_squares(struct optimizer *optimizer, const float *values, size_t first, bool summed) {
+static double norm_squares(struct optimizer *optimizer, const struct gradient *gradient, size_t first) {
     struct optimizer_state *state = optimizer->state;
     const struct param_table *table = optimizer->table;
-    struct norm_work work = {&state->norm, state->ops, values, table->at + first, summed};
+    struct norm_work work = {.table = table,
+                             .norm = &state->norm,
+                             .ops = state->ops,
+                             .values = gradient->values,
+                             .first = table->at + first,
+                             .summed = gradient->summed,
+                             .rows = gradient->rows};
     pool_run(optimizer->pool, norm_run, &work, state->norm.n);
     double sum = 0;
-    for (uint64_t i = first < table->n ? table->at[first].sums : table->sums; i < table->sums; i++)
-        sum += state->norm.sums[i];
+    for (const struct param *param = work.first; param < table->at + table->n; param++)
+        for (uint64_t i = piece_next(&work, param, UINT64_MAX); i < param_sums(param); i = piece_next(&work, param, i))
+            sum += state->norm.sums[param->sums + i];
     return sum;
 }
 
@@ -77,9 +96,9 @@ double *optimizer_squares(struct optimizer *optimizer) {
 
 double optimizer_norm(struct optimizer *optimizer, const struct gradient *gradient) {
     const struct optimizer_state *state = optimizer->state;
-    return sqrt(norm_squares(optimizer, gradient->values, state->norm.first, gradient->summed));
+    return sqrt(norm_squares(optimizer, gradient, state->norm.first));
 }
 
 bool optimizer_finite(struct optimizer *optimizer, const float *arena) {
-    return isfinite(norm_squares(optimizer, arena, 0, false));
+    return isfinite(norm_squares(optimizer, &(struct gradient){.values = arena}, 0));
 }

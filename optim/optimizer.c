@@ -11,14 +11,6 @@
 
 #define UPDATE_RUN 16384 // floats of one task: 64 KiB of each of four arenas, so about what a second cache holds
 
-struct optimizer_pending {
-    const float *gradient; // borrowed until no bucket is due
-    double lr;             // without the buckets' shares
-    float scale;           // of clipping
-    size_t n_due;          // buckets still to be brought up to date
-    bool *due;             // (n_buckets)
-};
-
 // Adds the parameter's runs at `runs` (NULL: only counts them); returns their number.
 static size_t runs_cut(struct run *runs, const struct param *param) {
     size_t n = 0;
@@ -32,7 +24,7 @@ static size_t runs_cut(struct run *runs, const struct param *param) {
 
 static enum status runs_open(struct optimizer_state *state, const struct param_table *table) {
     size_t n = 0;
-    for (size_t i = 0; i < table->n; i++)
+    for (size_t i = table->embeddings; i < table->n; i++)
         n += runs_cut(NULL, &table->at[i]);
     state->runs = calloc(n + 1, sizeof *state->runs);
     state->bucket_runs = calloc(table->n_buckets + 1, sizeof *state->bucket_runs);
@@ -41,7 +33,7 @@ static enum status runs_open(struct optimizer_state *state, const struct param_t
     n = 0;
     for (size_t l = 0; l < table->n_buckets; l++) {
         const struct param_bucket *bucket = &table->buckets[l];
-        for (size_t i = bucket->first; i < bucket->first + bucket->n; i++)
+        for (size_t i = l == 0 ? table->embeddings : bucket->first; i < bucket->first + bucket->n; i++)
             n += runs_cut(state->runs + n, &table->at[i]);
         state->bucket_runs[l + 1] = n;
     }
@@ -57,6 +49,16 @@ static enum status shares_open(struct optimizer_state *state, const struct param
     return STATUS_OK;
 }
 
+// Rows that never get a gradient have moments that are never touched.
+static void moments_rows(const struct optimizer *optimizer) {
+    const struct param_table *table = optimizer->table;
+    if (table->embeddings == 0)
+        return;
+    const struct param *last = &table->at[table->embeddings - 1];
+    arena_small_pages(optimizer->exp_avg, (last->offset + last->size) * sizeof(float));
+    arena_small_pages(optimizer->exp_avg_sq, (last->offset + last->size) * sizeof(float));
+}
+
 static enum status moments_open(struct optimizer *optimizer, struct optimizer_state *state) {
     uint64_t floats = optimizer->table->floats;
     if (floats > SIZE_MAX / sizeof(float) / 4)
@@ -64,6 +66,7 @@ static enum status moments_open(struct optimizer *optimizer, struct optimizer_st
     TRY(arena_init(&state->arena, 2 * arena_piece(floats * sizeof(float)), true));
     optimizer->exp_avg = arena_take(&state->arena, floats * sizeof(float));
     optimizer->exp_avg_sq = arena_take(&state->arena, floats * sizeof(float));
+    moments_rows(optimizer);
     return STATUS_OK;
 }
 
@@ -89,6 +92,7 @@ static enum status optimizer_fill(struct optimizer *optimizer) {
     TRY(runs_open(state, optimizer->table));
     TRY(shares_open(state, optimizer->table, optimizer->options.shares));
     TRY(norm_open(&state->norm, optimizer->table));
+    TRY(rows_open(&state->rows, optimizer->table));
     return moments_open(optimizer, state);
 }
 
@@ -129,6 +133,7 @@ void optimizer_close(struct optimizer *optimizer) {
     if (state) {
         arena_release(&state->arena);
         norm_close(&state->norm);
+        rows_close(&state->rows);
         free(state->runs);
         free(state->bucket_runs);
         free(state->shares);
@@ -153,17 +158,19 @@ bool optimizer_takes(const struct optimizer *optimizer, double norm) {
     return isfinite(norm) && norm * (double)clip_scale(optimizer->options.clip, norm) <= most;
 }
 
-// Update number t (from 1) with this learning rate.
-static struct adamw_rates rates_of(const struct optimizer_options *o, double lr, uint64_t t, float scale) {
+struct adamw_rates rates_at(const struct optimizer *optimizer, unsigned l, uint64_t step, float scale) {
+    const struct optimizer_options *o = &optimizer->options;
+    double t = (double)step, lr = schedule_lr(&o->schedule, step - 1);
+    lr *= ((const struct optimizer_state *)optimizer->state)->shares[l];
     return (struct adamw_rates){
         .scale = scale,
-        .keep = 1,
+        .keep = (float)(1 - lr * o->weight_decay),
         .beta1 = (float)o->beta1,
         .beta2 = (float)o->beta2,
         .one_beta1 = (float)(1 - o->beta1),
         .one_beta2 = (float)(1 - o->beta2),
-        .step = (float)(lr / (1 - pow(o->beta1, (double)t))),
-        .root = (float)(1 / sqrt(1 - pow(o->beta2, (double)t))),
+        .step = (float)(lr / (1 - pow(o->beta1, t))),
+        .root = (float)(1 / sqrt(1 - pow(o->beta2, t))),
         .eps = (float)o->eps,
     };
 }
@@ -173,19 +180,19 @@ double optimizer_step(struct optimizer *optimizer, const struct gradient *gradie
     const struct optimizer_options *options = &optimizer->options;
     assert(pending->n_due == 0 && optimizer_takes(optimizer, norm));
     pending->gradient = gradient->values;
-    pending->lr = schedule_lr(&options->schedule, optimizer->step);
     pending->scale = clip_scale(options->clip, norm);
     for (size_t l = optimizer->table->frozen; l < optimizer->table->n_buckets; l++, pending->n_due++)
         pending->due[l] = true;
     optimizer->step++;
-    return pending->lr;
+    if (optimizer->table->frozen == 0 && optimizer->table->rows > 0)
+        rows_note(optimizer, gradient->rows);
+    return schedule_lr(&options->schedule, optimizer->step - 1);
 }
 
 struct update_work {
     const struct optimizer *optimizer;
     const struct run *runs;
-    struct adamw_rates rates; // without decay
-    float keep;               // with decay: 1 - lr * weight_decay
+    struct adamw_rates rates; // with decay
 };
 
 static void update_task(void *context, size_t task, unsigned thread) {
@@ -195,7 +202,7 @@ static void update_task(void *context, size_t task, unsigned thread) {
     const struct optimizer_state *state = optimizer->state;
     const struct run *run = &work->runs[task];
     struct adamw_rates rates = work->rates;
-    rates.keep = run->decay ? work->keep : 1;
+    rates.keep = run->decay ? rates.keep : 1;
     state->kernels->adamw(optimizer->weights + run->offset, optimizer->exp_avg + run->offset,
                           optimizer->exp_avg_sq + run->offset, optimizer->pending->gradient + run->offset, run->n,
                           &rates);
@@ -203,25 +210,37 @@ static void update_task(void *context, size_t task, unsigned thread) {
 
 bool bucket_due(const struct optimizer *optimizer, unsigned l) {
     assert(l < optimizer->table->n_buckets);
-    return optimizer->pending->due[l];
+    return optimizer->pending->due[l] || (l == 0 && ((const struct optimizer_state *)optimizer->state)->rows.behind);
 }
 
-void bucket_current(struct optimizer *optimizer, unsigned l) {
+static void bucket_update(struct optimizer *optimizer, unsigned l) {
     struct optimizer_pending *pending = optimizer->pending;
     struct optimizer_state *state = optimizer->state;
-    if (!bucket_due(optimizer, l))
-        return;
-    double lr = pending->lr * state->shares[l];
     struct update_work work = {.optimizer = optimizer,
                                .runs = state->runs + state->bucket_runs[l],
-                               .rates = rates_of(&optimizer->options, lr, optimizer->step, pending->scale),
-                               .keep = (float)(1 - lr * optimizer->options.weight_decay)};
+                               .rates = rates_at(optimizer, l, optimizer->step, pending->scale)};
     pool_run(optimizer->pool, update_task, &work, state->bucket_runs[l + 1] - state->bucket_runs[l]);
+    if (l == 0 && optimizer->table->rows > 0)
+        rows_update(optimizer);
     pending->due[l] = false;
     pending->n_due--;
 }
 
+void bucket_current(struct optimizer *optimizer, unsigned l, const struct row_set *reads) {
+    assert(l < optimizer->table->n_buckets);
+    if (optimizer->pending->due[l])
+        bucket_update(optimizer, l);
+    if (l == 0)
+        rows_current(optimizer, reads);
+}
+
 void params_current(struct optimizer *optimizer) {
     for (unsigned l = 0; l < optimizer->table->n_buckets; l++)
-        bucket_current(optimizer, l);
+        bucket_current(optimizer, l, NULL);
+}
+
+void optimizer_resume(struct optimizer *optimizer, uint64_t step) {
+    assert(optimizer->pending->n_due == 0);
+    optimizer->step = step;
+    rows_resume(optimizer);
 }

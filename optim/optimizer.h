@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // AdamW over the flat arenas. An update is pending after optimizer_step until each bucket is next read:
-// bucket_current(l) applies it. params_current() does so for all (evaluation, save, export).
+// bucket_current(l) applies it. params_current() does so for all (evaluation, save, export). Rows of the embeddings
+// that have no gradient are made up for when they are next read (rows.c): the same bits.
 #ifndef FINETUNED_OPTIM_OPTIMIZER_H
 #define FINETUNED_OPTIM_OPTIMIZER_H
 
 #include "base/param.h"
 #include "base/pool.h"
+#include "base/row_set.h"
 #include "comm/comm.h"
 #include "optim/schedule.h"
 
@@ -36,8 +38,9 @@ void optimizer_close(struct optimizer *optimizer);
 
 // What a step hands over: the global gradient, the same on every rank.
 struct gradient {
-    const float *values; // (table->floats)
-    bool summed;         // the squares of the matrices' pieces are in optimizer_squares
+    const float *values;        // (table->floats)
+    bool summed;                // the squares of the matrices' pieces are in optimizer_squares
+    const struct row_set *rows; // of the embeddings that have one; the others' is 0 and is not read. NULL: all
 };
 
 // L2 norm over the gradient of all buckets that are not frozen (table->frozen): squares summed in double over fixed
@@ -56,10 +59,12 @@ bool optimizer_takes(const struct optimizer *optimizer, double norm);
 // rate, without shares.
 double optimizer_step(struct optimizer *optimizer, const struct gradient *gradient, double norm);
 
-// Whether bucket l has an update to come: bucket_current(l) would change it.
+// Whether bucket l has an update to come: bucket_current(l) may change it.
 bool bucket_due(const struct optimizer *optimizer, unsigned l);
-// Brings bucket l up to date; nothing to do if it is.
-void bucket_current(struct optimizer *optimizer, unsigned l);
+// Brings bucket l up to date; nothing to do if it is. Of the embeddings' rows, those that `reads` holds (NULL: all).
+void bucket_current(struct optimizer *optimizer, unsigned l, const struct row_set *reads);
 void params_current(struct optimizer *optimizer);
+// Goes on at this step: weights and moments have been loaded, all of them up to date.
+void optimizer_resume(struct optimizer *optimizer, uint64_t step);
 
 #endif

@@ -4,6 +4,7 @@
 #define FINETUNED_OPTIM_STATE_H
 
 #include "base/arena.h"
+#include "base/row_set.h"
 #include "model/ops.h"
 #include "optim/kernels.h"
 #include "optim/optimizer.h"
@@ -28,6 +29,25 @@ struct norm {
     size_t first; // the first parameter that is not of a frozen bucket
 };
 
+struct optimizer_pending {
+    const float *gradient; // borrowed until no bucket is due
+    float scale;           // of clipping
+    size_t n_due;          // buckets still to be brought up to date
+    bool *due;             // (n_buckets)
+};
+
+#define ROWS_RATES 2048u // steps whose rates are kept
+
+// The rows of the embeddings (rows.c).
+struct rows {
+    uint64_t *current;         // (table->rows) the step that weights and moments are of
+    bool *moves;               // (table->rows) the moments may be other than 0
+    struct row_set due;        // rows with a gradient in the pending update
+    bool behind;               // some may be of an earlier step
+    struct adamw_rates *rates; // (ROWS_RATES) of step % ROWS_RATES, with decay
+    uint32_t *list;            // (table->rows) what tasks work on
+};
+
 struct optimizer_state {
     struct arena arena; // both moments
     const struct optim_kernels *kernels;
@@ -35,8 +55,23 @@ struct optimizer_state {
     struct run *runs;      // of the update, bucket after bucket
     size_t *bucket_runs;   // (n_buckets + 1): bucket l has runs bucket_runs[l] .. bucket_runs[l+1]
     double *shares;        // (n_buckets) of the learning rate
+    struct rows rows;
     struct norm norm;
 };
+
+// The rates of bucket l in update number `step` (from 1), with decay.
+struct adamw_rates rates_at(const struct optimizer *optimizer, unsigned l, uint64_t step, float scale);
+
+enum status rows_open(struct rows *rows, const struct param_table *table);
+void rows_close(struct rows *rows);
+// The update of optimizer->step becomes pending, with a gradient for `rows` (NULL: all).
+void rows_note(struct optimizer *optimizer, const struct row_set *rows);
+// Makes it for these rows.
+void rows_update(struct optimizer *optimizer);
+// Then what `reads` (NULL: all rows) have missed.
+void rows_current(struct optimizer *optimizer, const struct row_set *reads);
+// All rows are of optimizer->step, their moments just loaded.
+void rows_resume(struct optimizer *optimizer);
 
 // Cuts the table into the norm's tasks.
 enum status norm_open(struct norm *norm, const struct param_table *table);

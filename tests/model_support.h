@@ -85,6 +85,7 @@ static inline double rig_step(struct rig *rig, const struct batch *batch, uint64
     double loss = 0;
     rig_forward(rig, batch, key);
     pass_loss(rig->pass, part_losses, scale);
+    memset(rig->gradients, 0, rig->table.buckets[0].size * sizeof(float)); // rows that are not read stay 0
     for (unsigned l = rig->config.layers + 2; l-- > 0;)
         layer_backward(rig->pass, rig->weights, rig->gradients, l);
     for (uint32_t p = 0; p < batch->parts; p++)

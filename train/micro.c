@@ -58,6 +58,16 @@ void micro_fill(struct trainer *t, const struct micro *micro, uint32_t m) {
                micro->global->part_offsets + micro->first + m * micro->parts, micro->parts);
 }
 
+void micro_rows(struct trainer *t, const struct plan_batch *global) {
+    const struct shard *shard = train_shard(t);
+    row_set_clear(&t->rows);
+    for (uint32_t i = 0; i < global->size; i++) {
+        uint64_t begin = shard->offsets[global->samples[i]];
+        embeddings_read(&t->rows, &t->table, &t->inputs.config, shard->ids + begin, shard->types + begin,
+                        (uint32_t)example_tokens(t, global->samples[i]));
+    }
+}
+
 void micro_count(const struct trainer *t, const struct plan_batch *global, struct step_result *out) {
     double tokens = 0, squares = 0;
     for (uint32_t i = 0; i < global->size; i++) {

@@ -18,6 +18,9 @@ struct micro micro_begin(const struct trainer *t, const struct plan_batch *globa
 enum status micro_room(const struct trainer *t, const struct micro *micro, uint64_t cursor);
 // Packs micro-batch m into t->batch.
 void micro_fill(struct trainer *t, const struct micro *micro, uint32_t m);
+// Into trainer->rows: the rows of the embeddings that the global batch reads, the same on every rank. They are what
+// this rank's micro-batches read, and more: the others have a gradient in this step too.
+void micro_rows(struct trainer *trainer, const struct plan_batch *global);
 // Tokens and FLOPs of the whole global batch (design, section 2), into `out`.
 void micro_count(const struct trainer *t, const struct plan_batch *global, struct step_result *out);
 
@@ -25,5 +28,4 @@ void micro_count(const struct trainer *t, const struct plan_batch *global, struc
 // `*max_tokens`: the most tokens that a rank can have in one micro-batch; `*max_micro`: the most micro-batches of
 // a step.
 enum status micro_plan(struct trainer *t, uint64_t steps, uint32_t *max_tokens, uint32_t *max_micro);
-
 #endif

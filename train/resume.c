@@ -167,7 +167,7 @@ static void resume_adopt(struct trainer *t, struct trainer_state *saved) {
     t->state.evaluations_without_gain = saved->evaluations_without_gain;
     t->state.evaluation_due = saved->evaluation_due;
     memcpy(t->state.run_id, saved->run_id, sizeof t->state.run_id);
-    t->optimizer->step = saved->step;
+    optimizer_resume(t->optimizer, saved->step);
     t->saved_step = saved->step;
     t->saved_cursor = saved->cursor;
     if (saved->steps_total != t->state.steps_total && !trainer_ended(t))

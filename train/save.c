@@ -62,7 +62,7 @@ void save_told(struct trainer *t, uint32_t flags) {
 void save_current(struct trainer *t) {
     for (unsigned l = 0; l < t->table.n_buckets; l++) {
         save_release(t, l);
-        bucket_current(t->optimizer, l);
+        bucket_current(t->optimizer, l, NULL);
     }
 }
 

@@ -75,12 +75,14 @@ enum status train_step(struct trainer *t, struct step_result *out) {
     TRY(micro_room(t, &micro, t->state.cursor));
     const uint64_t dropout_key = rng_mix(t->state.seed, t->state.cursor);
     const double weight = targets_weight(t, &global);
-    struct gradient gradient = {.summed = t->comm->world == 1 && micro.n == 1}; // else what is summed is reduced yet
+    micro_rows(t, &global);
+    // With several ranks or micro-batches the squares are those of what is reduced: optimizer_norm sums them.
+    struct gradient gradient = {.summed = t->comm->world == 1 && micro.n == 1, .rows = &t->rows};
     float *values;
 
     *out = (struct step_result){
         .cursor = t->state.cursor, .epoch = global.epoch + 1, .examples = global.size, .samples = global.samples};
-    buckets_start(t->buckets, t->state.cursor, micro.n);
+    buckets_start(t->buckets, t->state.cursor, micro.n, &t->rows);
     pass_squares(t->pass, gradient.summed ? optimizer_squares(t->optimizer) : NULL);
     for (uint32_t m = 0; m < micro.n; m++) {
         stage(t, STAGE_DATA);
@@ -89,7 +91,7 @@ enum status train_step(struct trainer *t, struct step_result *out) {
         for (unsigned l = 0; l <= head_layer(t); l++) {
             stage(t, STAGE_UPDATE);
             save_release(t, l);
-            bucket_current(t->optimizer, l);
+            bucket_current(t->optimizer, l, &t->rows);
             stage(t, STAGE_FORWARD);
             layer_forward(t->pass, t->arenas.weights, l);
         }
@@ -97,7 +99,7 @@ enum status train_step(struct trainer *t, struct step_result *out) {
         pass_loss(t->pass, t->part_losses + m * micro.parts, 1.0f / (float)weight);
         for (unsigned l = head_layer(t) + 1; l-- > t->table.frozen;) {
             stage(t, STAGE_BACKWARD);
-            layer_backward(t->pass, t->arenas.weights, buckets_arena(t->buckets, m), l);
+            layer_backward(t->pass, t->arenas.weights, bucket_arena(t->buckets, l, m), l);
             stage(t, STAGE_REDUCE);
             TRY(bucket_begin(t->buckets, l, m));
         }

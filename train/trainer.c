@@ -215,6 +215,7 @@ void trainer_close(struct trainer *t) {
     pass_close(t->pass);
     arena_release(&t->arena);
     param_table_release(&t->table);
+    row_set_release(&t->rows);
     free(t->part_losses);
     targets_close(t);
     batch_close(&t->batch);

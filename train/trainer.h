@@ -6,6 +6,7 @@
 #include "base/arena.h"
 #include "base/job.h"
 #include "base/pool.h"
+#include "base/row_set.h"
 #include "checkpoints/checkpoint.h"
 #include "checkpoints/owner.h"
 #include "comm/bucket.h"
@@ -79,6 +80,7 @@ struct trainer {
     struct plan plan;
     struct batch batch;
     struct param_table table;
+    struct row_set rows;             // of the embeddings that the global batch reads
     struct arena arena;              // weights; the moments are the optimizer's
     struct checkpoint_arenas arenas; // (table.floats) each
     struct pass *pass;

@@ -31,7 +31,7 @@ class Names(Bench):
     def test_help(self):
         result = s.run("bench", "--help")
         self.assertExit(result, 0)
-        for name in ("gemm", "step", "tokenize", "io"):
+        for name in ("gemm", "step", "optimizer", "tokenize", "io"):
             self.assertIn(name, result.out)
             self.assertExit(s.run("bench", name, "--help"), 0)
 
@@ -39,6 +39,23 @@ class Names(Bench):
         self.refused(64, "did you mean tokenize", "tokenise")
         self.refused(64, "not in this version yet", "comm")
         self.refused(64, "--seconds", "tokenize", "--second", "1")
+
+
+class Optimizer(Bench):
+    def test_figures(self):
+        found = self.bench("optimizer", "--parameters", 1, "--runs", 2, "--threads", 1)
+        self.assertPositive(found, "update_s", "stream_s", "time", "norm_s", "parameters")
+        self.assertAlmostEqual(found["time"], found["update_s"] / found["stream_s"], places=6)
+        self.assertTrue(1e6 <= found["parameters"] < 1.5e6)
+        self.assertEqual(found["threads"], 1)
+
+    def test_table(self):
+        result = s.run("bench", "optimizer", "--parameters", 1, "--runs", 1)
+        self.assertExit(result, 0)
+        self.assertIn("the same bytes alone", result.out)
+
+    def test_wrong(self):
+        self.refused(64, "--runs", "optimizer", "--runs", "0")
 
 
 class Tokenize(Bench):

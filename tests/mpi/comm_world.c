@@ -240,11 +240,11 @@ static void test_buckets(const struct param_table *table, struct pool *pool, uin
     float *gradient;
     OK(buckets_open(&buckets, comm, table, pool, micro_batches));
     for (int step = 0; step < 2; step++) {
-        buckets_start(buckets, (uint64_t)step, micro_batches);
+        buckets_start(buckets, (uint64_t)step, micro_batches, NULL);
         for (uint32_t m = 0; m < micro_batches; m++)
             for (unsigned l = (unsigned)table->n_buckets; l-- > 0;) {
                 uint32_t first = (uint32_t)comm->rank * own + m * each;
-                bucket_fill(buckets_arena(buckets, m), &table->buckets[l], first, each);
+                bucket_fill(bucket_arena(buckets, l, m), &table->buckets[l], first, each);
                 OK(bucket_begin(buckets, l, m));
             }
         OK(buckets_finish(buckets, &gradient));
@@ -258,6 +258,71 @@ static void test_buckets(const struct param_table *table, struct pool *pool, uin
     buckets_close(buckets);
 }
 
+// ---- rows of the embeddings: of the step's set each leaf reads some
+
+static float rows_float(uint32_t first, uint32_t n, uint64_t row, uint64_t i) {
+    if (n == 1)
+        return (row + first) % 3 ? tree_float((int)first, 1, i) : 0;
+    return rows_float(first, n / 2, row, i) + rows_float(first + n / 2, n / 2, row, i);
+}
+
+static float rows_wanted(uint32_t own, uint64_t row, uint64_t i) {
+    if (!(comm->world & (comm->world - 1)))
+        return rows_float(0, LEAVES, row, i);
+    float sum = rows_float(0, own, row, i);
+    for (uint32_t r = 1; r < (uint32_t)comm->world; r++)
+        sum += rows_float(r * own, own, row, i);
+    return sum;
+}
+
+static void rows_step(const struct param_table *table, struct buckets *buckets, const struct row_set *rows,
+                      uint32_t micro_batches) {
+    uint32_t own = leaves_own(), each = own / micro_batches;
+    float *gradient;
+    buckets_start(buckets, 0, micro_batches, rows);
+    for (uint32_t m = 0; m < micro_batches; m++)
+        for (unsigned l = (unsigned)table->n_buckets; l-- > 0;) {
+            uint32_t first = (uint32_t)comm->rank * own + m * each;
+            float *arena = bucket_arena(buckets, l, m);
+            if (l > 0)
+                bucket_fill(arena, &table->buckets[l], first, each);
+            for (uint64_t row = row_set_next(rows, 0); l == 0 && row != UINT64_MAX; row = row_set_next(rows, row + 1)) {
+                const struct param_piece piece = row_piece(table, row);
+                for (uint64_t i = piece.offset; i < piece.offset + piece.n; i++)
+                    arena[i] = rows_float(first, each, row, i);
+            }
+            OK(bucket_begin(buckets, l, m));
+        }
+    OK(buckets_finish(buckets, &gradient));
+    for (uint64_t row = 0; row < table->rows; row++) {
+        const struct param_piece piece = row_piece(table, row);
+        bool in = row_set_next(rows, row) == row;
+        for (uint64_t i = piece.offset; i < piece.offset + piece.n; i++) {
+            float wanted = in ? rows_wanted(own, row, i) : 0;
+            if (memcmp(&wanted, &gradient[i], sizeof wanted) != 0)
+                failed(__LINE__, "%u micro-batches, row %llu, element %llu: %a, wanted %a", micro_batches,
+                       (unsigned long long)row, (unsigned long long)i, (double)gradient[i], (double)wanted);
+        }
+    }
+}
+
+// Nearly all rows, more than go over the ranks at once; then few, and others.
+static void test_rows(const struct param_table *table, struct pool *pool, uint32_t micro_batches) {
+    struct buckets *buckets;
+    struct row_set rows;
+    OK(row_set_init(&rows, table));
+    OK(buckets_open(&buckets, comm, table, pool, micro_batches));
+    for (uint64_t step = 0; step < 3; step++) {
+        row_set_clear(&rows);
+        for (uint64_t row = 0; row < table->rows; row++)
+            if (step == 0 ? row % 100 != 7 : row % 100 == step)
+                row_set_add(&rows, row);
+        rows_step(table, buckets, &rows, micro_batches);
+    }
+    buckets_close(buckets);
+    row_set_release(&rows);
+}
+
 static void test_all_buckets(void) {
     struct param_table table = {0};
     struct pool *pool;
@@ -268,7 +333,7 @@ static void test_all_buckets(void) {
     OK(param_finish(&table));
     OK(pool_open(&pool, 1));
     for (uint32_t m = 1; m <= leaves_own(); m *= 2)
-        test_buckets(&table, pool, m);
+        test_buckets(&table, pool, m), test_rows(&table, pool, m);
     pool_close(pool);
     param_table_release(&table);
 }

@@ -37,10 +37,10 @@ static float tree(uint32_t first, uint32_t n, uint64_t i) {
 static float *step_run(struct buckets *buckets, const struct param_table *table, uint64_t cursor,
                        uint32_t micro_batches) {
     float *gradient;
-    buckets_start(buckets, cursor, micro_batches);
+    buckets_start(buckets, cursor, micro_batches, NULL);
     for (uint32_t m = 0; m < micro_batches; m++)
         for (unsigned l = (unsigned)table->n_buckets; l-- > 0;) {
-            leaf_fill(buckets_arena(buckets, m), &table->buckets[l], m);
+            leaf_fill(bucket_arena(buckets, l, m), &table->buckets[l], m);
             assert_ok(bucket_begin(buckets, l, m));
         }
     assert_ok(buckets_finish(buckets, &gradient));
@@ -96,6 +96,79 @@ static void test_tree(void **state) {
     fixture_close(&f);
 }
 
+// ---- rows: of the step's set each leaf reads some
+
+static bool leaf_reads(uint32_t leaf, uint64_t row) {
+    return (row + leaf) % 3 != 0;
+}
+
+static float rows_tree(uint32_t first, uint32_t n, uint64_t row, uint64_t i) {
+    if (n == 1)
+        return leaf_reads(first, row) ? leaf_value(first, i) : 0;
+    return rows_tree(first, n / 2, row, i) + rows_tree(first + n / 2, n / 2, row, i);
+}
+
+// Writes what the leaf reads of the set, and finds 0 in all other rows.
+static void rows_fill(float *arena, const struct param_table *table, const struct row_set *rows, uint32_t leaf) {
+    for (uint64_t row = 0; row < table->rows; row++) {
+        const struct param_piece piece = row_piece(table, row);
+        bool reads = row_set_next(rows, row) == row && leaf_reads(leaf, row);
+        for (uint64_t i = piece.offset; i < piece.offset + piece.n; i++) {
+            assert_true(arena[i] == 0);
+            arena[i] = reads ? leaf_value(leaf, i) : 0;
+        }
+    }
+}
+
+static void rows_step(struct buckets *buckets, const struct param_table *table, const struct row_set *rows,
+                      uint32_t leaves) {
+    float *gradient;
+    buckets_start(buckets, 0, leaves, rows);
+    for (uint32_t m = 0; m < leaves; m++)
+        for (unsigned l = (unsigned)table->n_buckets; l-- > 0;) {
+            float *arena = bucket_arena(buckets, l, m);
+            if (l == 0)
+                rows_fill(arena, table, rows, m);
+            else
+                leaf_fill(arena, &table->buckets[l], m);
+            assert_ok(bucket_begin(buckets, l, m));
+        }
+    assert_ok(buckets_finish(buckets, &gradient));
+    for (uint64_t row = 0; row < table->rows; row++) {
+        const struct param_piece piece = row_piece(table, row);
+        bool in = row_set_next(rows, row) == row;
+        for (uint64_t i = piece.offset; i < piece.offset + piece.n; i++) {
+            float wanted = in ? rows_tree(0, leaves, row, i) : 0;
+            assert_memory_equal(&gradient[i], &wanted, sizeof wanted);
+        }
+    }
+}
+
+// Sets that change from step to step, and a step without a set in between.
+static void test_rows(void **state) {
+    (void)state;
+    struct fixture f;
+    struct pool *pool;
+    struct buckets *buckets;
+    struct row_set rows;
+    fixture_open(&f, NULL);
+    assert_ok(row_set_init(&rows, &f.table));
+    assert_ok(pool_open(&pool, 2));
+    assert_ok(buckets_open(&buckets, f.comm, &f.table, pool, LEAVES));
+    for (uint32_t step = 0; step < 20; step++) {
+        row_set_clear(&rows);
+        for (uint64_t row = step; row < f.table.rows; row += 1 + step % 7 * 11)
+            row_set_add(&rows, row);
+        rows_step(buckets, &f.table, &rows, 1u << step % 5);
+        if (step == 11)
+            tree_compare(step_run(buckets, &f.table, step, 4), &f.table, 4);
+    }
+    buckets_close(buckets);
+    pool_close(pool);
+    row_set_release(&rows);
+    fixture_close(&f);
+}
+
 static void test_bytes(void **state) {
     (void)state;
     struct fixture f;
@@ -123,7 +196,7 @@ static void test_unfinished(void **state) {
     fixture_open(&f, NULL);
     assert_ok(pool_open(&pool, 1));
     assert_ok(buckets_open(&buckets, f.comm, &f.table, pool, 1));
-    buckets_start(buckets, 0, 1);
+    buckets_start(buckets, 0, 1, NULL);
     assert_ok(bucket_begin(buckets, 0, 0));
     assert_status(buckets_finish(buckets, &gradient), STATUS_ARGUMENT);
     assert_null(gradient);
@@ -144,11 +217,11 @@ static void test_frozen(void **state) {
     assert_ok(pool_open(&pool, 1));
     assert_ok(buckets_open(&buckets, f.comm, &f.table, pool, 4));
     for (uint32_t n = 1; n <= 4; n *= 2) {
-        buckets_start(buckets, n, n);
+        buckets_start(buckets, n, n, NULL);
         for (uint32_t m = 0; m < n; m++) {
             if (m + 1 == n) // one is missing
                 assert_status(buckets_finish(buckets, &gradient), STATUS_ARGUMENT);
-            leaf_fill(buckets_arena(buckets, m), &f.table.buckets[2], m);
+            leaf_fill(bucket_arena(buckets, 2, m), &f.table.buckets[2], m);
             assert_ok(bucket_begin(buckets, 2, m));
         }
         assert_ok(buckets_finish(buckets, &gradient));
@@ -188,8 +261,8 @@ static void test_fault(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tree),   cmocka_unit_test(test_bytes), cmocka_unit_test(test_unfinished),
-        cmocka_unit_test(test_frozen), cmocka_unit_test(test_fault),
+        cmocka_unit_test(test_tree),       cmocka_unit_test(test_rows),   cmocka_unit_test(test_bytes),
+        cmocka_unit_test(test_unfinished), cmocka_unit_test(test_frozen), cmocka_unit_test(test_fault),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -250,7 +250,7 @@ static void test_pending(void **state) {
     step_of(model.o, model.gradient, norm_of(model.o, model.gradient));
     assert_int_equal(model.o->step, 1);
     assert_memory_equal(model.weights, before, model.table.floats * sizeof(float));
-    bucket_current(model.o, 1);
+    bucket_current(model.o, 1, NULL);
     for (size_t l = 0; l < model.table.n_buckets; l++) {
         const struct param_bucket *bucket = &model.table.buckets[l];
         bool same = memcmp(model.weights + bucket->offset, before + bucket->offset, bucket->size * sizeof(float)) == 0;
@@ -259,7 +259,7 @@ static void test_pending(void **state) {
     params_current(model.o);
     memcpy(before, model.weights, model.table.floats * sizeof(float));
     params_current(model.o);
-    bucket_current(model.o, 1);
+    bucket_current(model.o, 1, NULL);
     assert_memory_equal(model.weights, before, model.table.floats * sizeof(float));
     free(before);
     model_close(&model);
