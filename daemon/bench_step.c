@@ -33,6 +33,7 @@ struct step_bench {
     double peak;     // FLOPs a second of all threads
     double *seconds; // (given.steps) of each step
     double tweets, tokens, flops, measured_s;
+    double loss;     // mean of the measured steps
     double traced_s; // of one traced step
     uint32_t traced;
 };
@@ -62,6 +63,7 @@ static enum status steps_measure(struct step_bench *b) {
         b->tweets += result.examples;
         b->tokens += (double)result.tokens;
         b->flops += result.flops;
+        b->loss += result.loss / (double)given.steps;
     }
     return STATUS_OK;
 }
@@ -139,6 +141,9 @@ static void step_json(struct step_bench *b, struct text *json) {
     bench_number(json, "batch", b->t->plan.batch);
     bench_number(json, "parts", b->t->plan.parts);
     bench_number(json, "steps", (double)given.steps);
+    bench_number(json, "tweets", b->tweets);
+    bench_number(json, "tokens", b->tokens);
+    bench_number(json, "loss", b->loss);
     bench_number(json, "tweets_per_s", f.tweets_per_s);
     bench_number(json, "tokens_per_s", f.tokens_per_s);
     bench_number(json, "flops_share", f.flops_share);

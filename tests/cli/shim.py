@@ -7,6 +7,7 @@ import subprocess
 import support
 
 OBJECT = os.path.join(support.BUILD, "tests", "libfinetuned_shim.so")
+CPUS = os.path.join(support.BUILD, "tests", "libfinetuned_cpus.so")
 
 
 def sanitizer():
@@ -16,10 +17,19 @@ def sanitizer():
     return found.group(1) if found else ""
 
 
+def preload(path):
+    first = sanitizer()
+    return {"LD_PRELOAD": f"{first}:{path}" if first else path}
+
+
+def cpus(n):
+    """The environment of a process that may use n CPUs, so n threads, whatever this host has."""
+    return {**preload(CPUS), "CPUS": n}
+
+
 def environment(under, calls, at=0, do=None, count=None, rank=None, log=None, program="finetuned"):
     """Calls of the kinds `calls` below `under` are counted; from the `at`-th on, `count` (a number or "all") of them meet `do`."""
-    first = sanitizer()
-    env = {"LD_PRELOAD": f"{first}:{OBJECT}" if first else OBJECT, "SHIM_UNDER": os.path.realpath(under), "SHIM_CALLS": calls,
+    env = {**preload(OBJECT), "SHIM_UNDER": os.path.realpath(under), "SHIM_CALLS": calls,
            "SHIM_PROGRAM": program}
     optional = {"SHIM_AT": at or None, "SHIM_DO": do, "SHIM_FOR": count, "SHIM_RANK": rank, "SHIM_LOG": log}
     env.update({key: str(value) for key, value in optional.items() if value is not None})

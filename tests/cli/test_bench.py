@@ -144,7 +144,7 @@ class Gemm(Bench):
 
 class Step(Bench):
     KEYS = ("tweets_per_s", "tokens_per_s", "flops_share", "peak_gflops", "gemm_gflops", "step_s", "traced_step_s", "rss_bytes",
-            "threads", "batch", "parts", "steps")
+            "threads", "batch", "parts", "steps", "tweets", "tokens", "loss")
     STAGES = ["data", "update", "forward", "loss", "backward", "reduce", "norm", "agree"]
 
     def step(self, *arguments, **options):
@@ -159,6 +159,8 @@ class Step(Bench):
     def check(self, found):
         self.assertPositive(found, *self.KEYS)
         self.assertLessEqual(found["flops_share"], 1.5)
+        self.assertEqual(found["tweets"], found["steps"] * found["batch"])
+        self.assertLess(found["loss"], 10)
         self.assertLess(found["rss_bytes"], 1 << 33)
         self.assertEqual(list(found["stages"]), self.STAGES)
         shares = sum(stage["share"] for stage in found["stages"].values())

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every part of a run that uses threads, with more of them than processors: pool, saves while training goes on, heartbeats, evaluation,
 export, prediction. The same bits as with one thread; under the thread sanitizer (./check builds it so) no race either."""
+import shim
 import support as s
 
 
@@ -23,7 +24,8 @@ class Threads(s.Case):
 
     def test_run(self):
         one = self.go("one", 1)
-        four = self.go("four", 4)
+        four = self.go("four", 4, env=shim.cpus(4))
+        self.assertEqual([e["threads"] for e in s.events(four, "start")], [4])
         self.same(one, four)
         texts = "\n".join(text for text, _ in s.rows_make(40))
         answers = [s.run("predict", "--model", four + "/model", stdin=texts, before=before) for before in (("taskset", "-c", "0"), ())]
@@ -32,7 +34,7 @@ class Threads(s.Case):
         self.assertEqual(answers[0].out, answers[1].out)
 
     def test_ranks(self):
-        self.same(self.go("one", 1), self.go("ranks", 3, ranks=2))
+        self.same(self.go("one", 1), self.go("ranks", 3, ranks=2, env=shim.cpus(6)))
 
 
 if __name__ == "__main__":

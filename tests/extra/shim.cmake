@@ -12,6 +12,12 @@ target_include_directories(finetuned_shim PRIVATE ${CMAKE_SOURCE_DIR})
 target_link_libraries(finetuned_shim PRIVATE ${CMAKE_DL_LIBS})
 set_target_properties(finetuned_shim PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 
+# Another: more CPUs than there are.
+add_library(finetuned_cpus SHARED ${CMAKE_CURRENT_SOURCE_DIR}/shim/cpus.c)
+target_compile_definitions(finetuned_cpus PRIVATE _GNU_SOURCE)
+target_compile_options(finetuned_cpus PRIVATE -Wall -Wextra -Werror)
+set_target_properties(finetuned_cpus PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+
 # A walk of faults over one action each, in a process a fault: tests/shim/walk.h. Memory is failed at each EVERY-th call
 # here, at every call under the label long.
 add_executable(finetuned_walk ${shim_sources} ${CMAKE_CURRENT_SOURCE_DIR}/shim/walk.c

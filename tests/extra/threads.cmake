@@ -4,5 +4,5 @@ set(threads_units base_log base_pool base_pulse base_trace checkpoints_owner che
     model_ops_trace optim_norm optim_optimizer)
 list(TRANSFORM threads_units PREPEND test_ OUTPUT_VARIABLE threads_programs)
 list(TRANSFORM threads_units PREPEND unit. OUTPUT_VARIABLE threads_tests)
-add_custom_target(tests_threads DEPENDS finetuned ${threads_programs})
+add_custom_target(tests_threads DEPENDS finetuned finetuned_cpus ${threads_programs})
 set_tests_properties(${threads_tests} cli.threads PROPERTIES LABELS threads)
