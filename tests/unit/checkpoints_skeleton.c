@@ -11,6 +11,7 @@
 
 #include <fcntl.h>
 #include <math.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 struct saved {
@@ -189,6 +190,11 @@ static void resealed(const struct saved *saved, struct original *o, const char *
     free(text);
 }
 
+// A library that walks in a circle for so many seconds of the processor's time ends the test.
+static void patience(time_t seconds) {
+    setitimer(ITIMER_PROF, &(struct itimerval){.it_value.tv_sec = seconds}, NULL);
+}
+
 static void edits(void **context) {
     (void)context;
     const char *given = getenv("FINETUNED_DAMAGES");
@@ -207,7 +213,7 @@ static void edits(void **context) {
         memcpy(bytes, o.bytes, o.size);
         edit(bytes, &o, &rng);
         resealed(&saved, &o, bytes);
-        alarm(20); // a library that walks in a circle ends the test
+        patience(20);
         enum status status = checkpoint_load(&none, &state, &saved.table, saved.step);
         if (status == STATUS_OK)
             trainer_state_release(&state);
@@ -217,7 +223,7 @@ static void edits(void **context) {
         if (checkpoint_describe(&text, saved.step, true) == STATUS_OK)
             free(text);
     }
-    alarm(0);
+    patience(0);
     assert_true(refused > count / 2); // or the edits do nothing
     resealed(&saved, &o, o.bytes);
     assert_ok(checkpoint_verify(saved.step));
