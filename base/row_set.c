@@ -30,6 +30,12 @@ void row_set_copy(struct row_set *to, const struct row_set *from) {
     memcpy(to->bits, from->bits, to->words * sizeof *to->bits);
 }
 
+void row_set_join(struct row_set *to, const struct row_set *from) {
+    assert(to->words == from->words);
+    for (size_t i = 0; i < to->words; i++)
+        to->bits[i] |= from->bits[i];
+}
+
 const struct param *row_param(const struct param_table *table, uint64_t row) {
     const struct param *param = table->at;
     assert(row < table->rows);

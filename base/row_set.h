@@ -19,6 +19,7 @@ void row_set_release(struct row_set *set);
 void row_set_clear(struct row_set *set);
 void row_set_fill(struct row_set *set, const struct param_table *table); // all rows
 void row_set_copy(struct row_set *to, const struct row_set *from);
+void row_set_join(struct row_set *to, const struct row_set *from); // adds its rows
 
 static inline void row_set_add(struct row_set *set, uint64_t row) {
     set->bits[row / 64] |= (uint64_t)1 << row % 64;

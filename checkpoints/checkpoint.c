@@ -254,9 +254,9 @@ enum status checkpoint_begin(struct checkpoint **out, struct comm *comm, const s
     return status;
 }
 
-void checkpoint_release(struct checkpoint *save, unsigned bucket) {
+void checkpoint_release(struct checkpoint *save, unsigned bucket, const struct row_set *rows) {
     double begun = clock_seconds();
-    writer_release(save->writer, bucket);
+    writer_release(save->writer, bucket, rows);
     save->held_s += clock_seconds() - begun;
 }
 

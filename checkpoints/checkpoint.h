@@ -6,6 +6,7 @@
 
 #include "base/param.h"
 #include "base/pool.h"
+#include "base/row_set.h"
 #include "base/status.h"
 #include "checkpoints/owner.h"
 #include "comm/comm.h"
@@ -75,9 +76,10 @@ struct checkpoint;
 enum status checkpoint_begin(struct checkpoint **out, struct comm *comm, const struct checkpoint_dir *dir,
                              const struct param_table *table, const struct checkpoint_arenas *arenas,
                              const struct trainer_state *state);
-// Before a bucket's weights or moments are changed: copies aside what of it is not yet read, or waits for it. So the
-// file holds the state at the beginning, however slow the disk is. By the pool's thread.
-void checkpoint_release(struct checkpoint *checkpoint, unsigned bucket);
+// Before a bucket's weights or moments are changed, of its embeddings only these rows (NULL: all): copies aside what of
+// it is not yet read, or waits for it. So the file holds the state at the beginning, however slow the disk is. By the
+// pool's thread.
+void checkpoint_release(struct checkpoint *checkpoint, unsigned bucket, const struct row_set *rows);
 // How far this rank is, without waiting.
 enum checkpoint_progress { CHECKPOINT_BUSY, CHECKPOINT_WRITTEN, CHECKPOINT_FAILED };
 enum checkpoint_progress checkpoint_progress(const struct checkpoint *checkpoint);

@@ -33,9 +33,10 @@ struct writer {
     struct writer_options options;
     char *path;
     int fd;
-    struct write *writes; // (n) in the order of writing
+    struct write *writes; // (n) by bucket, in the order of the coming updates
     size_t n;
     size_t *first, *count; // (n_buckets) writes of a bucket: neighbours
+    struct write **wanted; // (n) those of a release
     float *buffer;         // one piece
     pthread_t thread;
     bool running; // not joined
@@ -43,7 +44,10 @@ struct writer {
 
     pthread_mutex_t lock;
     pthread_cond_t changed; // a piece's place, room, or the end
+    size_t next;            // writes before it do not wait
     struct aside aside;
+    struct write **asides; // (n) pieces copied aside, in that order, which is that of their room
+    size_t oldest, n_asides;
     bool ended;
     enum status status;
     char message[WRITER_MESSAGE];
@@ -67,16 +71,28 @@ static void write_becomes(struct writer *w, struct write *write, enum write_at a
     pthread_mutex_unlock(&w->lock);
 }
 
-// The piece's values as the file holds them; from here on the arena may change.
-static const float *write_take(struct writer *w, struct write *write) {
+// The next piece to write: the oldest that was copied aside, so that its room is free again, else the next that waits.
+// NULL: all are written.
+static struct write *writer_next(struct writer *w) {
+    struct write *write = NULL;
     pthread_mutex_lock(&w->lock);
-    while (write->at == WRITE_COPIED)
+    while (w->next < w->n && w->writes[w->next].at != WRITE_WAITS)
+        w->next++;
+    if (w->oldest < w->n_asides)
+        write = w->asides[w->oldest++];
+    else if (w->next < w->n)
+        write = &w->writes[w->next];
+    while (write && write->at == WRITE_COPIED)
         pthread_cond_wait(&w->changed, &w->lock);
-    bool waits = write->at == WRITE_WAITS;
-    if (waits)
+    if (write && write->at == WRITE_WAITS)
         write->at = WRITE_READ;
     pthread_mutex_unlock(&w->lock);
-    if (!waits)
+    return write;
+}
+
+// The piece's values as the file holds them; from here on the arena may change.
+static const float *write_take(struct writer *w, struct write *write) {
+    if (write->aside)
         return write->aside;
     piece_read(w->buffer, write->piece, w->options.table, &w->options.arenas);
     write_becomes(w, write, WRITE_FREE);
@@ -104,9 +120,9 @@ static enum status write_piece(struct writer *w, struct write *write) {
 
 static enum status writer_pieces(struct writer *w) {
     uint64_t unsynced = 0;
-    for (size_t i = 0; i < w->n && !atomic_load(&w->cancelled); i++) {
-        TRY(write_piece(w, &w->writes[i]));
-        unsynced += w->writes[i].piece->size;
+    for (struct write *write; !atomic_load(&w->cancelled) && (write = writer_next(w));) {
+        TRY(write_piece(w, write));
+        unsynced += write->piece->size;
         if (unsynced < WRITER_SLICE)
             continue;
         pulse_long();
@@ -148,34 +164,36 @@ static void *writer_main(void *argument) {
 
 // ---- what an update would overwrite
 
-// Takes room for as many pieces from `from` on as wait and fit; returns how many.
+// Takes room for as many of the wanted from `from` on as wait and fit; returns how many.
 static size_t release_room(struct writer *w, size_t from, size_t end) {
     size_t i = from;
-    for (; i < end && w->writes[i].at == WRITE_WAITS; i++) {
-        w->writes[i].aside = aside_take(&w->aside, w->writes[i].piece->size);
-        if (!w->writes[i].aside)
+    for (; i < end && w->wanted[i]->at == WRITE_WAITS; i++) {
+        struct write *write = w->wanted[i];
+        write->aside = aside_take(&w->aside, write->piece->size);
+        if (!write->aside)
             break;
-        w->writes[i].at = WRITE_COPIED;
+        write->at = WRITE_COPIED;
+        w->asides[w->n_asides++] = write;
     }
     return i - from;
 }
 
 struct release {
     const struct writer *writer;
-    const struct write *writes;
+    struct write *const *writes;
 };
 
 static void release_task(void *context, size_t task, unsigned thread) {
     (void)thread;
     const struct release *release = context;
-    const struct write *write = &release->writes[task];
+    const struct write *write = release->writes[task];
     const struct writer_options *options = &release->writer->options;
     piece_read(write->aside, write->piece, options->table, &options->arenas);
 }
 
 // Without the lock, so that the writer goes on meanwhile.
 static void release_copy(struct writer *w, size_t from, size_t n) {
-    struct release release = {w, w->writes + from};
+    struct release release = {w, w->wanted + from};
     pthread_mutex_unlock(&w->lock);
     if (w->options.pool)
         pool_run(w->options.pool, release_task, &release, n);
@@ -183,7 +201,7 @@ static void release_copy(struct writer *w, size_t from, size_t n) {
         release_task(&release, i, 0);
     pthread_mutex_lock(&w->lock);
     for (size_t i = from; i < from + n; i++)
-        w->writes[i].at = WRITE_ASIDE;
+        w->wanted[i]->at = WRITE_ASIDE;
     pthread_cond_broadcast(&w->changed);
 }
 
@@ -191,12 +209,29 @@ static bool write_is_free(const struct write *write) {
     return write->at == WRITE_ASIDE || write->at == WRITE_FREE;
 }
 
-void writer_release(struct writer *w, unsigned bucket) {
-    size_t i = w->first[bucket], end = i + w->count[bucket];
+// Whether an update of these rows (NULL: all) changes the piece.
+static bool piece_changes(const struct piece *piece, const struct param_table *table, const struct row_set *rows) {
+    size_t param = piece->dataset % table->n;
+    if (!rows || param >= table->embeddings)
+        return true;
+    uint64_t row = table->at[param].row + piece->row;
+    return row_set_next(rows, row) < row + piece->rows;
+}
+
+static size_t release_wanted(struct writer *w, unsigned bucket, const struct row_set *rows) {
+    size_t n = 0;
+    for (size_t i = w->first[bucket]; i < w->first[bucket] + w->count[bucket]; i++)
+        if (piece_changes(w->writes[i].piece, w->options.table, rows))
+            w->wanted[n++] = &w->writes[i];
+    return n;
+}
+
+void writer_release(struct writer *w, unsigned bucket, const struct row_set *rows) {
+    size_t i = 0, end = release_wanted(w, bucket, rows);
     pthread_mutex_lock(&w->lock);
     while (i < end && !w->ended) {
-        size_t n = write_is_free(&w->writes[i]) ? 1 : release_room(w, i, end);
-        if (n > 0 && w->writes[i].at == WRITE_COPIED)
+        size_t n = write_is_free(w->wanted[i]) ? 1 : release_room(w, i, end);
+        if (n > 0 && w->wanted[i]->at == WRITE_COPIED)
             release_copy(w, i, n);
         else if (n == 0)
             writer_await(w);
@@ -248,6 +283,8 @@ void writer_close(struct writer *w) {
     free(w->buffer);
     free(w->count);
     free(w->first);
+    free(w->asides);
+    free(w->wanted);
     free(w->writes);
     free(w->path);
     free(w);
@@ -269,8 +306,9 @@ static void plan_bucket(struct writer *w, struct pieces *pieces, unsigned bucket
 
 static void writer_plan(struct writer *w, struct pieces *pieces) {
     const struct param_table *table = w->options.table;
+    size_t first = table->frozen > 0 ? table->frozen : 1;
     for (size_t l = 0; l < table->n_buckets; l++)
-        plan_bucket(w, pieces, (unsigned)((table->frozen + l) % table->n_buckets));
+        plan_bucket(w, pieces, (unsigned)((first + l) % table->n_buckets));
 }
 
 static enum status writer_allocate(struct writer *w, struct pieces *pieces, const char *path) {
@@ -283,10 +321,12 @@ static enum status writer_allocate(struct writer *w, struct pieces *pieces, cons
     aside_init(&w->aside, w->options.buffer < all ? w->options.buffer : all);
     w->path = strdup(path);
     w->writes = calloc(pieces->n + 1, sizeof *w->writes);
+    w->wanted = calloc(pieces->n + 1, sizeof *w->wanted);
+    w->asides = calloc(pieces->n + 1, sizeof *w->asides);
     w->first = calloc(w->options.table->n_buckets + 1, sizeof *w->first);
     w->count = calloc(w->options.table->n_buckets + 1, sizeof *w->count);
     w->buffer = malloc(largest);
-    if (!w->path || !w->writes || !w->first || !w->count || !w->buffer)
+    if (!w->path || !w->writes || !w->wanted || !w->asides || !w->first || !w->count || !w->buffer)
         return status_set(STATUS_SYSTEM, "checkpoint: no memory for %zu pieces", pieces->n);
     return STATUS_OK;
 }

@@ -2,12 +2,13 @@
 // A thread that writes this rank's pieces of a checkpoint straight from the arenas while training goes on. It knows
 // nothing of other ranks and touches only its file.
 //
-// The order is that of the coming updates: bucket 0 (embeddings), 1, … head, then the frozen ones; within a bucket the
-// file's. Who is about to change a bucket calls writer_release for it: what of it is still to be read is copied aside
-// then, or waited for.
+// The order is that of the coming updates: bucket 1, … head, then bucket 0 (embeddings, of which a step changes few
+// rows), then the frozen ones; within a bucket the file's. Who is about to change a bucket calls writer_release for it:
+// what of it is still to be read is copied aside then, or waited for; what is aside is written next.
 #ifndef FINETUNED_CHECKPOINTS_WRITER_H
 #define FINETUNED_CHECKPOINTS_WRITER_H
 
+#include "base/row_set.h"
 #include "checkpoints/pieces.h"
 
 struct writer;
@@ -24,8 +25,9 @@ struct writer_options {
 // rank's are known after writer_join. STATUS_IO, STATUS_SYSTEM.
 enum status writer_open(struct writer **out, struct pieces *pieces, const char *path,
                         const struct writer_options *options);
-// After it the bucket may be changed. To be called by the pool's thread. At once if the writer is at its end.
-void writer_release(struct writer *writer, unsigned bucket);
+// After it the bucket may be changed; of its embeddings only these rows (NULL: all). To be called by the pool's thread.
+// At once if the writer is at its end.
+void writer_release(struct writer *writer, unsigned bucket, const struct row_set *rows);
 
 // Where it is, without waiting.
 enum writer_progress { WRITER_BUSY, WRITER_WRITTEN, WRITER_FAILED };

@@ -234,6 +234,13 @@ void bucket_current(struct optimizer *optimizer, unsigned l, const struct row_se
         rows_current(optimizer, reads);
 }
 
+void bucket_rows(const struct optimizer *optimizer, struct row_set *out, const struct row_set *reads) {
+    const struct optimizer_state *state = optimizer->state;
+    row_set_copy(out, reads);
+    if (optimizer->pending->due[0])
+        row_set_join(out, &state->rows.due);
+}
+
 void params_current(struct optimizer *optimizer) {
     for (unsigned l = 0; l < optimizer->table->n_buckets; l++)
         bucket_current(optimizer, l, NULL);

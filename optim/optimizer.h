@@ -63,6 +63,8 @@ double optimizer_step(struct optimizer *optimizer, const struct gradient *gradie
 bool bucket_due(const struct optimizer *optimizer, unsigned l);
 // Brings bucket l up to date; nothing to do if it is. Of the embeddings' rows, those that `reads` holds (NULL: all).
 void bucket_current(struct optimizer *optimizer, unsigned l, const struct row_set *reads);
+// The embeddings' rows that bucket_current(optimizer, 0, reads) may change.
+void bucket_rows(const struct optimizer *optimizer, struct row_set *out, const struct row_set *reads);
 void params_current(struct optimizer *optimizer);
 // Goes on at this step: weights and moments have been loaded, all of them up to date.
 void optimizer_resume(struct optimizer *optimizer, uint64_t step);

@@ -36,9 +36,12 @@ uint64_t save_aside(const struct trainer *t) {
     return own < t->checkpoints.buffer ? own : t->checkpoints.buffer;
 }
 
-void save_release(struct trainer *t, unsigned l) {
-    if (t->saving.checkpoint && bucket_due(t->optimizer, l))
-        checkpoint_release(t->saving.checkpoint, l);
+void save_release(struct trainer *t, unsigned l, const struct row_set *reads) {
+    if (!t->saving.checkpoint || !bucket_due(t->optimizer, l))
+        return;
+    if (reads && l == 0)
+        bucket_rows(t->optimizer, &t->changes, reads);
+    checkpoint_release(t->saving.checkpoint, l, reads && l == 0 ? &t->changes : NULL);
 }
 
 uint32_t save_flags(const struct trainer *t) {
@@ -61,7 +64,7 @@ void save_told(struct trainer *t, uint32_t flags) {
 
 void save_current(struct trainer *t) {
     for (unsigned l = 0; l < t->table.n_buckets; l++) {
-        save_release(t, l);
+        save_release(t, l, NULL);
         bucket_current(t->optimizer, l, NULL);
     }
 }

@@ -174,6 +174,7 @@ enum status setup_plan(struct trainer *t) {
     TRY(weights_table(&t->table, &t->inputs.config));
     TRY(setup_frozen(t));
     TRY(row_set_init(&t->rows, &t->table));
+    TRY(row_set_init(&t->changes, &t->table));
     TRY(buckets_open(&t->buckets, t->comm, &t->table, t->pool, t->max_micro));
     t->gradients_bytes = buckets_bytes(t->buckets);
     return STATUS_OK;

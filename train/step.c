@@ -90,7 +90,7 @@ enum status train_step(struct trainer *t, struct step_result *out) {
         TRY(pass_begin(t->pass, &t->batch, dropout_key));
         for (unsigned l = 0; l <= head_layer(t); l++) {
             stage(t, STAGE_UPDATE);
-            save_release(t, l);
+            save_release(t, l, &t->rows);
             bucket_current(t->optimizer, l, &t->rows);
             stage(t, STAGE_FORWARD);
             layer_forward(t->pass, t->arenas.weights, l);

@@ -216,6 +216,7 @@ void trainer_close(struct trainer *t) {
     arena_release(&t->arena);
     param_table_release(&t->table);
     row_set_release(&t->rows);
+    row_set_release(&t->changes);
     free(t->part_losses);
     targets_close(t);
     batch_close(&t->batch);

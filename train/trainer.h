@@ -81,6 +81,7 @@ struct trainer {
     struct batch batch;
     struct param_table table;
     struct row_set rows;             // of the embeddings that the global batch reads
+    struct row_set changes;          // those that the update before its forward pass may change
     struct arena arena;              // weights; the moments are the optimizer's
     struct checkpoint_arenas arenas; // (table.floats) each
     struct pass *pass;
@@ -204,8 +205,8 @@ enum status resume_is_ours(const struct trainer *trainer, const char *path);
 //
 // Bytes that a rank copies aside, at most (checkpoints.buffer, or all that it writes).
 uint64_t save_aside(const struct trainer *trainer);
-// Before bucket l is brought up to date: what a save has still to read of it is copied aside or waited for.
-void save_release(struct trainer *trainer, unsigned l);
+// Before bucket_current(l, reads): what a save has still to read of what that changes is copied aside or waited for.
+void save_release(struct trainer *trainer, unsigned l, const struct row_set *reads);
 // What ranks tell one another in each step: how far this one's writer is; what they all said.
 uint32_t save_flags(const struct trainer *trainer);
 void save_told(struct trainer *trainer, uint32_t flags);
