@@ -87,7 +87,7 @@ static void background_updates(struct checkpoint *checkpoint, const struct sampl
     const struct param_table *table = &sample->table;
     for (unsigned l = 0; l < 3 * table->n_buckets; l++) {
         const struct param_bucket *bucket = &table->buckets[l % table->n_buckets];
-        checkpoint_release(checkpoint, l % (unsigned)table->n_buckets);
+        checkpoint_release(checkpoint, l % (unsigned)table->n_buckets, NULL);
         for (int a = 0; a < 3; a++)
             for (uint64_t i = 0; i < bucket->size; i++)
                 arenas[a][bucket->offset + i] += 1.0f;
