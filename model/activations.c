@@ -27,22 +27,26 @@ static float *floats(struct plan *plan, size_t rows, size_t columns) {
     return piece(plan, rows, columns, sizeof(float));
 }
 
-static struct norm_activations plan_norm(struct plan *plan, size_t rows, size_t hidden) {
-    return (struct norm_activations){floats(plan, rows, hidden), floats(plan, rows, 1), floats(plan, rows, 1)};
+static struct norm_activations plan_norm(struct plan *plan, size_t rows, size_t hidden, bool training) {
+    return (struct norm_activations){
+        .x = floats(plan, rows, hidden),
+        .mean = floats(plan, rows, 1),
+        .rstd = floats(plan, rows, 1),
+        .kept = piece(plan, training ? rows : 0, dropout_stride(hidden), sizeof(uint16_t)),
+    };
 }
 
 static struct layer_activations plan_layer(struct plan *plan, size_t tokens, size_t rows,
-                                           const struct model_config *config) {
+                                           const struct model_config *config, bool training) {
     size_t hidden = config->hidden, ffn = config->ffn;
     return (struct layer_activations){
-        .q = floats(plan, rows, hidden),
-        .kv = floats(plan, tokens, 2 * hidden),
+        .heads = floats(plan, tokens, 3 * hidden),
         .context = floats(plan, rows, hidden),
-        .norm1 = plan_norm(plan, rows, hidden),
+        .norm1 = plan_norm(plan, rows, hidden, training),
         .middle = floats(plan, rows, hidden),
-        .ffn = floats(plan, rows, ffn),
+        .slope = floats(plan, rows, ffn),
         .gelu = floats(plan, rows, ffn),
-        .norm2 = plan_norm(plan, rows, hidden),
+        .norm2 = plan_norm(plan, rows, hidden, training),
     };
 }
 
@@ -52,8 +56,8 @@ static void plan_layers(struct activations *out, struct plan *plan, const struct
     for (unsigned l = 1; l <= config->layers; l++) {
         bool first = options->rows == PASS_FIRST && l == config->layers;
         if (options->training || l == 1)
-            out->layers[l] =
-                plan_layer(plan, tokens, first && options->training ? options->max_examples : tokens, config);
+            out->layers[l] = plan_layer(plan, tokens, first && options->training ? options->max_examples : tokens,
+                                        config, options->training);
         else
             out->layers[l] = out->layers[1];
         out->hidden[l] = floats(plan, first ? options->max_examples : tokens, config->hidden);
@@ -76,9 +80,8 @@ static void plan_backward(struct activations *out, struct plan *plan, const stru
     out->dpooled = floats(plan, dense_rows(config, options), hidden);
     out->dhidden = floats(plan, tokens, hidden);
     out->drows = floats(plan, tokens, hidden);
-    out->dcontext = floats(plan, tokens, hidden);
-    out->dq = floats(plan, tokens, hidden);
-    out->dkv = floats(plan, tokens, 2 * hidden);
+    out->dspare = floats(plan, tokens, hidden);
+    out->dheads = floats(plan, tokens, 3 * hidden);
     out->dffn = floats(plan, tokens, config->ffn);
     out->order = piece(plan, tokens, 1, sizeof *out->order);
     out->keys = piece(plan, tokens, 1, sizeof *out->keys);
@@ -91,7 +94,7 @@ static void plan_all(struct activations *out, struct plan *plan, const struct mo
     size_t tokens = options->max_tokens, examples = options->max_examples, hidden = config->hidden;
     size_t dense = dense_rows(config, options);
     out->hidden[0] = floats(plan, tokens, hidden);
-    out->norm0 = plan_norm(plan, tokens, hidden);
+    out->norm0 = plan_norm(plan, tokens, hidden, false);
     plan_layers(out, plan, config, options);
     out->first = floats(plan, examples, hidden);
     out->pooled = floats(plan, dense, hidden);

@@ -11,19 +11,19 @@
 
 // What a LayerNorm keeps: its input and statistics; rows as its layer's.
 struct norm_activations {
-    float *x;    // (rows, H)
-    float *mean; // (rows)
-    float *rstd; // (rows)
+    float *x;       // (rows, H)
+    float *mean;    // (rows)
+    float *rstd;    // (rows)
+    uint16_t *kept; // (rows, dropout_stride(H)) bits of the dropout before it (training)
 };
 
 // rows: T, or B in the last layer with PASS_FIRST.
 struct layer_activations {
-    float *q;       // (rows, H)
-    float *kv;      // (T, 2H) keys, then values
+    float *heads;   // (T, 3H) queries, keys, values side by side, so that one product makes them; B rows of queries
     float *context; // (rows, H) what attention gives
     struct norm_activations norm1;
     float *middle; // (rows, H) after the first LayerNorm
-    float *ffn;    // (rows, F) before GELU
+    float *slope;  // (rows, F) GELU's derivative (training); before GELU its input
     float *gelu;   // (rows, F)
     struct norm_activations norm2;
 };
@@ -45,9 +45,8 @@ struct activations {
     float *dpooled;   // (B, H)
     float *dhidden;   // (T, H) gradient of hidden[l], then of hidden[l-1]
     float *drows;     // (T, H) a gradient with dropout's mask; dhidden and it change places with PASS_FIRST
-    float *dcontext;  // (T, H)
-    float *dq;        // (T, H)
-    float *dkv;       // (T, 2H)
+    float *dspare;    // (T, H) what is no longer dhidden: they change places at a LayerNorm; attention's gradient
+    float *dheads;    // (T, 3H) of queries, keys, values
     float *dffn;      // (T, F)
     uint32_t *order;  // (T) tokens sorted by the embedding row they read
     uint32_t *keys;   // (T) those rows

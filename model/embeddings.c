@@ -30,7 +30,8 @@ static void forward_block(void *context, size_t begin, size_t end, unsigned thre
         pass->ops->embed_row(x + t * c, words + (size_t)batch->ids[t] * c,
                              positions + (first + (size_t)batch->positions[t]) * c, types + (size_t)batch->types[t] * c,
                              c);
-    norm_forward(pass, f->weights, 0, EMBEDDING_NORM, &pass->act.norm0, y, begin, end);
+    struct norm_place norm = norm_at(pass, 0, EMBEDDING_NORM, &pass->act.norm0, &rows);
+    norm_forward(pass, f->weights, &norm, y, NULL, begin, end);
     rows_dropout(pass, y, y, &rows, begin, end, c, &site);
 }
 
@@ -176,7 +177,8 @@ void embeddings_backward(struct pass *pass, const float *weights, float *gradien
     size_t c = pass->config->hidden;
     struct dropout site = dropout_site(pass, 0, SITE_EMBEDDINGS, pass->config->dropout_hidden);
     rows_dropout_all(pass, pass->act.dhidden, pass->act.dhidden, &rows, c, &site);
-    norm_backward(pass, weights, gradients, 0, EMBEDDING_NORM, &pass->act.norm0, pass->act.dhidden, &rows);
+    struct norm_place norm = norm_at(pass, 0, EMBEDDING_NORM, &pass->act.norm0, &rows);
+    norm_backward(pass, weights, gradients, &norm);
     keys_fill(pass, EMBEDDING_WORDS);
     table_backward(pass, gradients, EMBEDDING_WORDS, c, pass->config->pad_id);
     keys_fill(pass, EMBEDDING_POSITIONS);

@@ -7,6 +7,23 @@
 
 #include <math.h>
 
+size_t attention_place(const struct pass *pass, const struct rows *rows, uint32_t b, uint32_t h) {
+    size_t hidden = pass->config->hidden, d = hidden / pass->config->heads;
+    return (rows->first ? b : pass->batch->cu_seqlens[b]) * hidden + h * d;
+}
+
+struct linear linear_query(const struct pass *pass, unsigned l, unsigned count) {
+    struct linear query = linear_at(pass, l, LAYER_QUERY, LAYER_QUERY_BIAS, count);
+    query.stride = 3 * (size_t)pass->config->hidden;
+    return query;
+}
+
+struct linear linear_keys(const struct pass *pass, unsigned l) {
+    struct linear keys = linear_at(pass, l, LAYER_KEY, LAYER_KEY_BIAS, 2);
+    keys.stride = 3 * (size_t)pass->config->hidden;
+    return keys;
+}
+
 struct attention attention_segment(const struct pass *pass, unsigned l, const struct rows *rows, uint32_t b,
                                    uint32_t h) {
     const struct layer_activations *act = &pass->act.layers[l];
@@ -14,11 +31,11 @@ struct attention attention_segment(const struct pass *pass, unsigned l, const st
     size_t hidden = pass->config->hidden, d = hidden / pass->config->heads, begin = batch->cu_seqlens[b];
     uint32_t length = batch->cu_seqlens[b + 1] - batch->cu_seqlens[b];
     return (struct attention){
-        .q = act->q + (rows->first ? b : begin) * hidden + h * d,
-        .k = act->kv + begin * 2 * hidden + h * d,
-        .v = act->kv + begin * 2 * hidden + hidden + h * d,
-        .stride_q = hidden,
-        .stride = 2 * hidden,
+        .q = act->heads + (rows->first ? b : begin) * 3 * hidden + h * d,
+        .k = act->heads + begin * 3 * hidden + hidden + h * d,
+        .v = act->heads + begin * 3 * hidden + 2 * hidden + h * d,
+        .stride = 3 * hidden,
+        .stride_out = hidden,
         .rows_q = rows->first ? 1 : length,
         .length = length,
         .head = h,
@@ -36,53 +53,63 @@ struct layer_job {
     struct rows rows;
     const float *residual; // (rows, H)
     float *y;              // (rows, H)
-    const struct norm_activations *norm;
-    unsigned norm_weight; // its parameter
-    struct dropout site;
+    struct norm_place norm;
 };
 
 static void attention_task(void *context, size_t task, unsigned thread) {
     const struct layer_job *job = context;
     uint32_t heads = job->pass->config->heads, b = (uint32_t)(task / heads), h = (uint32_t)(task % heads);
     struct attention segment = attention_segment(job->pass, job->l, &job->rows, b, h);
-    const struct layer_activations *act = &job->pass->act.layers[job->l];
-    job->pass->ops->attention_forward(act->context + (segment.q - act->q), &segment, pass_scratch(job->pass, thread));
+    float *out = job->pass->act.layers[job->l].context + attention_place(job->pass, &job->rows, b, h);
+    job->pass->ops->attention_forward(out, &segment, pass_scratch(job->pass, thread));
 }
 
-// y = LayerNorm(residual + dropout(norm->x)), where norm->x holds a dense layer's output and keeps the sum.
-static void residual_block(void *context, size_t begin, size_t end, unsigned thread) {
+// y = LayerNorm(residual + dropout(x)), where norm's x holds a dense layer's output and keeps the sum.
+static void norm_block(void *context, size_t begin, size_t end, unsigned thread) {
     const struct layer_job *job = context;
-    size_t c = job->pass->config->hidden;
-    float *x = job->norm->x;
     (void)thread;
-    rows_dropout(job->pass, x, x, &job->rows, begin, end, c, &job->site);
-    job->pass->ops->add(x + begin * c, job->residual + begin * c, (end - begin) * c);
-    norm_forward(job->pass, job->weights, job->l, job->norm_weight, job->norm, job->y, begin, end);
+    norm_forward(job->pass, job->weights, &job->norm, job->y, job->residual, begin, end);
 }
 
-static void gelu_block(void *context, size_t begin, size_t end, unsigned thread) {
+// Behind a piece of the product that wrote GELU's input.
+static void gelu_piece(void *context, size_t m0, size_t m1, size_t n0, size_t n1) {
     const struct layer_job *job = context;
     const struct layer_activations *act = &job->pass->act.layers[job->l];
-    size_t c = job->pass->config->ffn;
-    (void)thread;
-    job->pass->ops->gelu_forward(act->gelu + begin * c, act->ffn + begin * c, (end - begin) * c);
+    size_t c = job->pass->config->ffn, at = m0 * c + n0;
+    float *slope = act->slope + at;
+    job->pass->ops->gelu_forward(act->gelu + at, job->pass->options.training ? slope : NULL, slope, m1 - m0, n1 - n0,
+                                 c);
+}
+
+// The LayerNorm behind a dense layer.
+static void norm_part(struct layer_job *job, unsigned weight, const struct norm_activations *norm, enum site site,
+                      float *y) {
+    const struct pass *pass = job->pass;
+    job->norm = norm_at(pass, job->l, weight, norm, &job->rows);
+    job->norm.site = dropout_site(pass, job->l, site, pass->config->dropout_hidden);
+    job->y = y;
+    blocks_run(pass, norm_block, job, job->rows.n, ROWS_BLOCK);
+}
+
+// Queries, keys and values, side by side; with PASS_FIRST queries of the first rows only.
+static void heads_part(const struct layer_job *job, const float *x) {
+    const struct pass *pass = job->pass;
+    float *heads = pass->act.layers[job->l].heads;
+    struct linear query = linear_query(pass, job->l, job->rows.first ? 1 : 3);
+    struct linear keys = linear_keys(pass, job->l);
+    linear_forward(pass, job->weights, &query, heads, job->residual, job->rows.n);
+    if (job->rows.first)
+        linear_forward(pass, job->weights, &keys, heads + pass->config->hidden, x, pass->batch->tokens);
 }
 
 static void attention_part(struct layer_job *job, const float *x) {
     const struct pass *pass = job->pass;
     const struct layer_activations *act = &pass->act.layers[job->l];
-    struct linear query = linear_at(pass, job->l, LAYER_QUERY, LAYER_QUERY_BIAS, 1);
-    struct linear keys = linear_at(pass, job->l, LAYER_KEY, LAYER_KEY_BIAS, 2);
     struct linear dense = linear_at(pass, job->l, LAYER_CONTEXT, LAYER_CONTEXT_BIAS, 1);
-    linear_forward(pass, job->weights, &query, act->q, job->residual, job->rows.n);
-    linear_forward(pass, job->weights, &keys, act->kv, x, pass->batch->tokens);
+    heads_part(job, x);
     pool_run(pass->pool, attention_task, job, (size_t)pass->batch->size * pass->config->heads);
     linear_forward(pass, job->weights, &dense, act->norm1.x, act->context, job->rows.n);
-    job->norm = &act->norm1;
-    job->norm_weight = LAYER_NORM1;
-    job->y = act->middle;
-    job->site = dropout_site(pass, job->l, SITE_CONTEXT, pass->config->dropout_hidden);
-    blocks_run(pass, residual_block, job, job->rows.n, ROWS_BLOCK);
+    norm_part(job, LAYER_NORM1, &act->norm1, SITE_CONTEXT, act->middle);
 }
 
 static void ffn_part(struct layer_job *job, float *y) {
@@ -90,15 +117,10 @@ static void ffn_part(struct layer_job *job, float *y) {
     const struct layer_activations *act = &pass->act.layers[job->l];
     struct linear up = linear_at(pass, job->l, LAYER_FFN, LAYER_FFN_BIAS, 1);
     struct linear down = linear_at(pass, job->l, LAYER_OUTPUT, LAYER_OUTPUT_BIAS, 1);
-    linear_forward(pass, job->weights, &up, act->ffn, act->middle, job->rows.n);
-    blocks_run(pass, gelu_block, job, job->rows.n, ROWS_BLOCK);
+    linear_forward_then(pass, job->weights, &up, act->slope, act->middle, job->rows.n, gelu_piece, job);
     linear_forward(pass, job->weights, &down, act->norm2.x, act->gelu, job->rows.n);
     job->residual = act->middle;
-    job->norm = &act->norm2;
-    job->norm_weight = LAYER_NORM2;
-    job->y = y;
-    job->site = dropout_site(pass, job->l, SITE_OUTPUT, pass->config->dropout_hidden);
-    blocks_run(pass, residual_block, job, job->rows.n, ROWS_BLOCK);
+    norm_part(job, LAYER_NORM2, &act->norm2, SITE_OUTPUT, y);
 }
 
 void encoder_forward(struct pass *pass, const float *weights, unsigned l) {

@@ -21,17 +21,37 @@ struct dropout {
     uint32_t threshold; // round(p * 65536); 0 = off
 };
 
+static inline float dropout_factor(const struct dropout *d) {
+    return 65536.0f / (float)(65536 - d->threshold);
+}
+
+// 16-bit words a row of C columns of mask bits: whole 64-bit ones.
+static inline size_t dropout_stride(size_t c) {
+    return (c + 63) / 64 * 4;
+}
+
 // One attention segment: one example, one head. Rows of q, k, v, … lie `stride` floats apart.
 struct attention {
-    const float *q, *k, *v;  // (rows_q, D), (length, D), (length, D)
-    size_t stride_q, stride; // floats between rows of q (and out, dq, dout) and of k, v (and dk, dv)
-    uint32_t rows_q;         // length, or 1 (the first row only)
+    const float *q, *k, *v; // (rows_q, D), (length, D), (length, D)
+    size_t stride;          // floats between their rows (and those of dq, dk, dv)
+    size_t stride_out;      // of out, dout
+    uint32_t rows_q;        // length, or 1 (the first row only)
     uint32_t length;
     uint32_t head;      // for dropout: row = head * 65536 + query row
     uint32_t example;   // for dropout
     uint32_t head_size; // D
     float scale;        // 1/sqrt(D)
     struct dropout dropout;
+};
+
+// Rows of a LayerNorm with what stands before it: a residual sum and dropout, whose mask M is bits (dropout_bits).
+struct layernorm {
+    size_t rows, c;
+    float eps, factor;         // factor: of what M keeps
+    const float *gamma, *beta; // (C)
+    float *x;                  // (rows, C) what is normalised
+    float *mean, *rstd;        // (rows)
+    const uint16_t *kept;      // (rows, dropout_stride(C)), NULL: no dropout
 };
 
 // What a label asks of n probabilities, as torch.nn.CrossEntropyLoss's weight and label_smoothing:
@@ -47,31 +67,36 @@ struct ops {
     double (*fma_peak)(uint64_t rounds);
     // out(C) = word + position + type rows: one token.
     void (*embed_row)(float *out, const float *word, const float *position, const float *type, size_t c);
-    // y = (x - mean)/sqrt(var + eps) * gamma + beta over rows of C; keeps xhat-free statistics: mean(rows), rstd(rows).
-    // y may be x.
-    void (*layernorm_forward)(float *y, float *mean, float *rstd, const float *x, const float *gamma, const float *beta,
-                              size_t rows, size_t c, float eps);
-    // dx from dy; x, mean, rstd of the forward pass. dx may be dy.
-    void (*layernorm_backward)(float *dx, const float *dy, const float *x, const float *mean, const float *rstd,
-                               const float *gamma, size_t rows, size_t c);
+    // norm->x = residual + M * norm->x (residual NULL: M * norm->x); y = (x - mean)/sqrt(var + eps) * gamma + beta; the
+    // statistics are kept: mean, rstd. y may be norm->x.
+    void (*layernorm_forward)(float *y, const struct layernorm *norm, const float *residual);
+    // dx from dy, both (rows, C), with x, mean, rstd of the forward pass; masked = M * dx, written if there are bits
+    // and it is not NULL. dx may be dy.
+    void (*layernorm_backward)(float *dx, float *masked, const float *dy, const struct layernorm *norm);
     // Column range [c0, c1) of dgamma and dbeta, each summed over `parts` runs of rows (part p: rows
     // offsets[p]..offsets[p+1], in order) in the fixed binary tree over parts; written, not added. parts is a power of
-    // two <= 4096. x, dy: (rows, C).
-    void (*layernorm_parameters)(float *dgamma, float *dbeta, const float *dy, const float *x, const float *mean,
-                                 const float *rstd, const uint32_t *offsets, uint32_t parts, size_t c, size_t c0,
-                                 size_t c1);
+    // two <= 4096. dy: (rows, C).
+    void (*layernorm_parameters)(float *dgamma, float *dbeta, const float *dy, const struct layernorm *norm,
+                                 const uint32_t *offsets, uint32_t parts, size_t c0, size_t c1);
     // Bias gradient: columns [c0, c1) of dbias = sum of dy over rows, part after part in the tree; written.
     void (*column_sums)(float *dbias, const float *dy, const uint32_t *offsets, uint32_t parts, size_t c, size_t c0,
                         size_t c1);
-    // y = x * mask (rows of C of one example, first_row = the row's number within it); y may be x.
+    // M's bits: of rows of C of one example, first_row = the row's number within it; dropout_stride(C) words a row, bit
+    // i of word w: column 16w + i is kept. d->threshold > 0.
+    void (*dropout_bits)(uint16_t *kept, size_t rows, size_t c, uint32_t first_row, uint32_t example,
+                         const struct dropout *d);
+    // y = M * x (rows of C of one example, first_row = the row's number within it); y may be x.
     void (*dropout)(float *y, const float *x, size_t rows, size_t c, uint32_t first_row, uint32_t example,
                     const struct dropout *d);
     // y += x
     void (*add)(float *y, const float *x, size_t n);
     // The sum of squares in double: 16 running sums (element i into i % 16), then a fixed tree over them.
     double (*squares)(const float *x, size_t n);
-    void (*gelu_forward)(float *y, const float *x, size_t n);                    // x/2 (1 + erf(x/sqrt 2))
-    void (*gelu_backward)(float *dx, const float *dy, const float *x, size_t n); // dx may be dy
+    // y = x/2 (1 + erf(x/sqrt 2)), slope = its derivative (NULL: not wanted); (rows, columns), rows ld apart. Both may
+    // be x.
+    void (*gelu_forward)(float *y, float *slope, const float *x, size_t rows, size_t columns, size_t ld);
+    // dx = dy * slope; dx may be dy.
+    void (*gelu_backward)(float *dx, const float *dy, const float *slope, size_t rows, size_t columns, size_t ld);
     void (*tanh_forward)(float *y, const float *x, size_t n);
     void (*tanh_backward)(float *dx, const float *dy, const float *y, size_t n); // y: the forward result
     // out (rows_q, D) = dropout(softmax(scale * q kT)) v. scratch: attention_scratch(length, D) floats.

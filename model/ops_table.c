@@ -18,5 +18,6 @@ const struct ops *ops_table(enum isa isa) {
 }
 
 size_t attention_scratch(size_t length, size_t head_size) {
-    return 3 * attention_scores(length) + attention_tiles(length, head_size);
+    const struct attention_sizes s = attention_sizes(length, head_size);
+    return 2 * s.panels + s.rows + ATTENTION_ROWS * (2 * s.wide + 2 * s.stride + attention_round(s.kept, 32) / 2);
 }

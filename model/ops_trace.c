@@ -23,25 +23,27 @@ static void embed_row(float *out, const float *word, const float *position, cons
     TIMED(OPS_EMBEDDINGS, 0, embed_row(out, word, position, type, c));
 }
 
-static void layernorm_forward(float *y, float *mean, float *rstd, const float *x, const float *gamma, const float *beta,
-                              size_t rows, size_t c, float eps) {
-    TIMED(OPS_LAYERNORM, 0, layernorm_forward(y, mean, rstd, x, gamma, beta, rows, c, eps));
+static void layernorm_forward(float *y, const struct layernorm *norm, const float *residual) {
+    TIMED(OPS_LAYERNORM, 0, layernorm_forward(y, norm, residual));
 }
 
-static void layernorm_backward(float *dx, const float *dy, const float *x, const float *mean, const float *rstd,
-                               const float *gamma, size_t rows, size_t c) {
-    TIMED(OPS_LAYERNORM, 0, layernorm_backward(dx, dy, x, mean, rstd, gamma, rows, c));
+static void layernorm_backward(float *dx, float *masked, const float *dy, const struct layernorm *norm) {
+    TIMED(OPS_LAYERNORM, 0, layernorm_backward(dx, masked, dy, norm));
 }
 
-static void layernorm_parameters(float *dgamma, float *dbeta, const float *dy, const float *x, const float *mean,
-                                 const float *rstd, const uint32_t *offsets, uint32_t parts, size_t c, size_t c0,
-                                 size_t c1) {
-    TIMED(OPS_LAYERNORM, 0, layernorm_parameters(dgamma, dbeta, dy, x, mean, rstd, offsets, parts, c, c0, c1));
+static void layernorm_parameters(float *dgamma, float *dbeta, const float *dy, const struct layernorm *norm,
+                                 const uint32_t *offsets, uint32_t parts, size_t c0, size_t c1) {
+    TIMED(OPS_LAYERNORM, 0, layernorm_parameters(dgamma, dbeta, dy, norm, offsets, parts, c0, c1));
 }
 
 static void column_sums(float *dbias, const float *dy, const uint32_t *offsets, uint32_t parts, size_t c, size_t c0,
                         size_t c1) {
     TIMED(OPS_BIAS, 0, column_sums(dbias, dy, offsets, parts, c, c0, c1));
+}
+
+static void dropout_bits(uint16_t *kept, size_t rows, size_t c, uint32_t first_row, uint32_t example,
+                         const struct dropout *d) {
+    TIMED(OPS_DROPOUT, 0, dropout_bits(kept, rows, c, first_row, example, d));
 }
 
 static void dropout(float *y, const float *x, size_t rows, size_t c, uint32_t first_row, uint32_t example,
@@ -53,12 +55,12 @@ static void add(float *y, const float *x, size_t n) {
     TIMED(OPS_ADD, 0, add(y, x, n));
 }
 
-static void gelu_forward(float *y, const float *x, size_t n) {
-    TIMED(OPS_GELU, 0, gelu_forward(y, x, n));
+static void gelu_forward(float *y, float *slope, const float *x, size_t rows, size_t columns, size_t ld) {
+    TIMED(OPS_GELU, 0, gelu_forward(y, slope, x, rows, columns, ld));
 }
 
-static void gelu_backward(float *dx, const float *dy, const float *x, size_t n) {
-    TIMED(OPS_GELU, 0, gelu_backward(dx, dy, x, n));
+static void gelu_backward(float *dx, const float *dy, const float *slope, size_t rows, size_t columns, size_t ld) {
+    TIMED(OPS_GELU, 0, gelu_backward(dx, dy, slope, rows, columns, ld));
 }
 
 static void tanh_forward(float *y, const float *x, size_t n) {
@@ -104,6 +106,7 @@ const struct ops *ops_traced(const struct ops *table, struct trace *into) {
     traced.layernorm_backward = layernorm_backward;
     traced.layernorm_parameters = layernorm_parameters;
     traced.column_sums = column_sums;
+    traced.dropout_bits = dropout_bits;
     traced.dropout = dropout;
     traced.add = add;
     traced.gelu_forward = gelu_forward;

@@ -52,9 +52,12 @@ typedef void block_task(void *context, size_t begin, size_t end, unsigned thread
 void blocks_run(const struct pass *pass, block_task *fn, void *context, size_t n, size_t block);
 #define PARTS_LEVELS 13  // of the tree over at most 4096 parts
 #define ROWS_BLOCK 16    // rows of a task
-#define COLUMNS_BLOCK 32 // columns of a task
+#define COLUMNS_BLOCK 64 // columns of a task
 float *pass_scratch(const struct pass *pass, unsigned thread);
 
+// Rows [begin, end) of the site's mask as bits (ops.h, dropout_bits).
+void rows_bits(const struct pass *pass, uint16_t *kept, const struct rows *rows, size_t begin, size_t end, size_t c,
+               const struct dropout *site);
 // Rows [begin, end) of y = x with the site's mask; y may be x. (rows.n, c)
 void rows_dropout(const struct pass *pass, float *y, const float *x, const struct rows *rows, size_t begin, size_t end,
                   size_t c, const struct dropout *site);
@@ -65,14 +68,18 @@ void rows_dropout_all(const struct pass *pass, float *y, const float *x, const s
 void rows_gather(const struct pass *pass, float *compact, const float *full, size_t c);
 void rows_scatter(const struct pass *pass, float *full, const float *compact, size_t c);
 
-// `count` linear layers of one shape whose parameters are neighbours; outputs side by side in y (rows, ldy).
+// `count` linear layers of one shape whose parameters are neighbours; outputs side by side in y.
 struct linear {
     const struct param *weight, *bias; // of the first
     unsigned count;
+    size_t stride; // floats between rows of y and dy: count * N unless it is set
 };
 struct linear linear_at(const struct pass *pass, unsigned l, unsigned weight, unsigned bias, unsigned count);
 void linear_forward(const struct pass *pass, const float *weights, const struct linear *linear, float *y,
                     const float *x, size_t rows);
+// `then` is called for each finished piece of y (gemm.h), whose columns are counted within a product.
+void linear_forward_then(const struct pass *pass, const float *weights, const struct linear *linear, float *y,
+                         const float *x, size_t rows, gemm_piece *then, void *context);
 // dx (rows, K) from dy (rows, count*N); added to dx with `accumulate`.
 void linear_input(const struct pass *pass, const float *weights, const struct linear *linear, float *dx,
                   const float *dy, size_t rows, bool accumulate);
@@ -80,12 +87,21 @@ void linear_input(const struct pass *pass, const float *weights, const struct li
 void linear_parameters(const struct pass *pass, float *gradients, const struct linear *linear, const float *dy,
                        const float *x, const struct rows *rows);
 
-// LayerNorm backward: gradients of weight (parameter `weight` of layer l) and bias, and dy becomes dx.
-void norm_backward(const struct pass *pass, const float *weights, float *gradients, unsigned l, unsigned weight,
-                   const struct norm_activations *norm, float *dy, const struct rows *rows);
-// Rows [begin, end) of y = LayerNorm(norm->x).
-void norm_forward(const struct pass *pass, const float *weights, unsigned l, unsigned weight,
-                  const struct norm_activations *norm, float *y, size_t begin, size_t end);
+// A LayerNorm of the model, and the dropout before it.
+struct norm_place {
+    const struct param *weight, *bias;
+    const struct norm_activations *act;
+    struct rows rows;
+    struct dropout site; // threshold 0 unless it is set
+};
+struct norm_place norm_at(const struct pass *pass, unsigned l, unsigned weight, const struct norm_activations *act,
+                          const struct rows *rows);
+// Rows [begin, end) of y = LayerNorm(residual + dropout(act->x)); residual may be NULL.
+void norm_forward(const struct pass *pass, const float *weights, const struct norm_place *place, float *y,
+                  const float *residual, size_t begin, size_t end);
+// act.dhidden, the gradient of y, becomes that of the sum (it changes places with dspare); gradients of weight and
+// bias. Returns the gradient before dropout: in drows, or dhidden if nothing is dropped.
+const float *norm_backward(struct pass *pass, const float *weights, float *gradients, const struct norm_place *place);
 
 void embeddings_forward(struct pass *pass, const float *weights);
 void embeddings_backward(struct pass *pass, const float *weights, float *gradients);
@@ -101,6 +117,12 @@ void loss_spans(struct pass *pass, double *part_losses, float scale);
 // One attention segment of layer l: example b, head h; forward and backward fill in the rest.
 struct attention attention_segment(const struct pass *pass, unsigned l, const struct rows *rows, uint32_t b,
                                    uint32_t h);
+
+// Where its output lies in (rows, H).
+size_t attention_place(const struct pass *pass, const struct rows *rows, uint32_t b, uint32_t h);
+// Rows of act.heads from its first column on: queries, or all three; from column H on: keys and values.
+struct linear linear_query(const struct pass *pass, unsigned l, unsigned count);
+struct linear linear_keys(const struct pass *pass, unsigned l);
 
 static inline const struct param *pass_param(const struct pass *pass, unsigned l, unsigned i) {
     return weights_param(pass->table, l, i);

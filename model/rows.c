@@ -63,27 +63,35 @@ static uint32_t example_of(const struct batch *batch, uint32_t row) {
     return low;
 }
 
-static void tokens_dropout(const struct pass *pass, float *y, const float *x, size_t begin, size_t end, size_t c,
-                           const struct dropout *site) {
+// Rows of one example, from `begin` on.
+struct run {
+    uint32_t example, first; // first: the row's number in its example
+    size_t end;
+};
+
+static struct run rows_run(const struct pass *pass, const struct rows *rows, size_t begin, size_t end) {
     const struct batch *batch = pass->batch;
-    for (uint32_t b = example_of(batch, (uint32_t)begin); begin < end; b++) {
-        size_t stop = batch->cu_seqlens[b + 1] < end ? batch->cu_seqlens[b + 1] : end;
-        pass->ops->dropout(y + begin * c, x + begin * c, stop - begin, c, (uint32_t)begin - batch->cu_seqlens[b],
-                           batch->examples[b], site);
-        begin = stop;
+    if (rows->first)
+        return (struct run){batch->examples[begin], 0, begin + 1};
+    uint32_t b = example_of(batch, (uint32_t)begin), stop = batch->cu_seqlens[b + 1];
+    return (struct run){batch->examples[b], (uint32_t)begin - batch->cu_seqlens[b], stop < end ? stop : end};
+}
+
+void rows_bits(const struct pass *pass, uint16_t *kept, const struct rows *rows, size_t begin, size_t end, size_t c,
+               const struct dropout *site) {
+    for (size_t at = begin; at < end;) {
+        struct run run = rows_run(pass, rows, at, end);
+        pass->ops->dropout_bits(kept + at * dropout_stride(c), run.end - at, c, run.first, run.example, site);
+        at = run.end;
     }
 }
 
 void rows_dropout(const struct pass *pass, float *y, const float *x, const struct rows *rows, size_t begin, size_t end,
                   size_t c, const struct dropout *site) {
-    if (site->threshold == 0) {
-        if (y != x)
-            memcpy(y + begin * c, x + begin * c, (end - begin) * c * sizeof *y);
-    } else if (rows->first) {
-        for (size_t b = begin; b < end; b++)
-            pass->ops->dropout(y + b * c, x + b * c, 1, c, 0, pass->batch->examples[b], site);
-    } else {
-        tokens_dropout(pass, y, x, begin, end, c, site);
+    for (size_t at = begin; at < end;) {
+        struct run run = rows_run(pass, rows, at, end);
+        pass->ops->dropout(y + at * c, x + at * c, run.end - at, c, run.first, run.example, site);
+        at = run.end;
     }
 }
 
@@ -105,7 +113,8 @@ static void dropout_block(void *context, size_t begin, size_t end, unsigned thre
 void rows_dropout_all(const struct pass *pass, float *y, const float *x, const struct rows *rows, size_t c,
                       const struct dropout *site) {
     struct dropout_rows d = {pass, y, x, rows, c, site};
-    blocks_run(pass, dropout_block, &d, rows->n, ROWS_BLOCK);
+    if (y != x || site->threshold != 0)
+        blocks_run(pass, dropout_block, &d, rows->n, ROWS_BLOCK);
 }
 
 void rows_gather(const struct pass *pass, float *compact, const float *full, size_t c) {

@@ -8,21 +8,20 @@
 
 double ISA_NAME(fma_peak)(uint64_t rounds);
 void ISA_NAME(embed_row)(float *out, const float *word, const float *position, const float *type, size_t c);
-void ISA_NAME(layernorm_forward)(float *y, float *mean, float *rstd, const float *x, const float *gamma,
-                                 const float *beta, size_t rows, size_t c, float eps);
-void ISA_NAME(layernorm_backward)(float *dx, const float *dy, const float *x, const float *mean, const float *rstd,
-                                  const float *gamma, size_t rows, size_t c);
-void ISA_NAME(layernorm_parameters)(float *dgamma, float *dbeta, const float *dy, const float *x, const float *mean,
-                                    const float *rstd, const uint32_t *offsets, uint32_t parts, size_t c, size_t c0,
-                                    size_t c1);
+void ISA_NAME(layernorm_forward)(float *y, const struct layernorm *norm, const float *residual);
+void ISA_NAME(layernorm_backward)(float *dx, float *masked, const float *dy, const struct layernorm *norm);
+void ISA_NAME(layernorm_parameters)(float *dgamma, float *dbeta, const float *dy, const struct layernorm *norm,
+                                    const uint32_t *offsets, uint32_t parts, size_t c0, size_t c1);
 void ISA_NAME(column_sums)(float *dbias, const float *dy, const uint32_t *offsets, uint32_t parts, size_t c, size_t c0,
                            size_t c1);
+void ISA_NAME(dropout_bits)(uint16_t *kept, size_t rows, size_t c, uint32_t first_row, uint32_t example,
+                            const struct dropout *d);
 void ISA_NAME(dropout)(float *y, const float *x, size_t rows, size_t c, uint32_t first_row, uint32_t example,
                        const struct dropout *d);
 void ISA_NAME(add)(float *y, const float *x, size_t n);
 double ISA_NAME(squares)(const float *x, size_t n);
-void ISA_NAME(gelu_forward)(float *y, const float *x, size_t n);
-void ISA_NAME(gelu_backward)(float *dx, const float *dy, const float *x, size_t n);
+void ISA_NAME(gelu_forward)(float *y, float *slope, const float *x, size_t rows, size_t columns, size_t ld);
+void ISA_NAME(gelu_backward)(float *dx, const float *dy, const float *slope, size_t rows, size_t columns, size_t ld);
 void ISA_NAME(tanh_forward)(float *y, const float *x, size_t n);
 void ISA_NAME(tanh_backward)(float *dx, const float *dy, const float *y, size_t n);
 void ISA_NAME(attention_forward)(float *out, const struct attention *a, float *scratch);

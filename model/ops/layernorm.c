@@ -1,106 +1,162 @@
 // SPDX-License-Identifier: Apache-2.0
-// Layer normalisation: mean and (biased) variance in two passes over a row, which lies in L1 by then.
+// Layer normalisation with what stands before it in a layer, dropout and the residual sum. Forward, the first pass over
+// a row makes that sum and its mean, the second its (biased) variance, the third y: the row lies in L1. Backward: a
+// pass for the row's two sums, a pass for dx and its masked copy. The parameters' gradients are sums over rows, so by
+// columns, in a pass of their own.
 #include "model/ops/declare.h"
 #include "model/ops/lanes.h"
 #include "model/ops/tree.h"
 
 #include <math.h>
 
-static float row_mean(const float *x, size_t c) {
+// n: 16, or what the row's last piece has.
+LANES_INLINE struct lanes piece_load(const float *p, size_t n, float rest) {
+    return n == LANES ? lanes_load(p) : lanes_load_part(p, n, rest);
+}
+
+LANES_INLINE void piece_store(float *p, size_t n, struct lanes a) {
+    if (n == LANES)
+        lanes_store(p, a);
+    else
+        lanes_store_part(p, n, a);
+}
+
+LANES_INLINE size_t piece_size(size_t c, size_t i) {
+    return c - i < LANES ? c - i : LANES;
+}
+
+// x = residual + M x; the mean of x. kept: NULL without dropout; residual: may be NULL.
+LANES_INLINE float row_sum(float *x, const float *residual, const uint16_t *kept, float factor, size_t c) {
     struct lanes sum = lanes_all(0);
-    size_t i = 0;
-    for (; i + LANES <= c; i += LANES)
-        sum = lanes_add(sum, lanes_load(x + i));
-    if (i < c)
-        sum = lanes_add(sum, lanes_load_part(x + i, c - i, 0));
+    for (size_t i = 0; i < c; i += LANES) {
+        const size_t n = piece_size(c, i);
+        struct lanes v = piece_load(x + i, n, 0);
+        if (kept)
+            v = lanes_mul(v, lanes_pick(kept[i / LANES], factor));
+        if (residual)
+            v = lanes_add(v, piece_load(residual + i, n, 0));
+        if (kept || residual)
+            piece_store(x + i, n, v);
+        sum = lanes_add(sum, v);
+    }
     return lanes_total(sum) / (float)c;
 }
 
 static float row_variance(const float *x, float mean, size_t c) {
     const struct lanes m = lanes_all(mean);
     struct lanes sum = lanes_all(0);
-    size_t i = 0;
-    for (; i + LANES <= c; i += LANES) {
-        const struct lanes d = lanes_sub(lanes_load(x + i), m);
-        sum = lanes_add(sum, lanes_mul(d, d));
-    }
-    if (i < c) {
-        const struct lanes d = lanes_sub(lanes_load_part(x + i, c - i, mean), m);
-        sum = lanes_add(sum, lanes_mul(d, d));
+    for (size_t i = 0; i < c; i += LANES) {
+        const struct lanes d = lanes_sub(piece_load(x + i, piece_size(c, i), mean), m);
+        sum = lanes_fma(d, d, sum);
     }
     return lanes_total(sum) / (float)c;
 }
 
-void ISA_NAME(layernorm_forward)(float *y, float *mean, float *rstd, const float *x, const float *gamma,
-                                 const float *beta, size_t rows, size_t c, float eps) {
-    for (size_t r = 0; r < rows; r++, x += c, y += c) {
-        const float m = row_mean(x, c);
-        const float s = 1.0f / sqrtf(row_variance(x, m, c) + eps);
-        for (size_t i = 0; i < c; i++)
-            y[i] = (x[i] - m) * s * gamma[i] + beta[i];
-        mean[r] = m;
-        rstd[r] = s;
+static void row_scale(float *y, const float *x, float mean, float rstd, const struct layernorm *norm) {
+    const struct lanes m = lanes_all(mean), s = lanes_all(rstd);
+    for (size_t i = 0; i < norm->c; i += LANES) {
+        const size_t n = piece_size(norm->c, i);
+        const struct lanes xhat = lanes_mul(lanes_sub(piece_load(x + i, n, 0), m), s);
+        piece_store(y + i, n, lanes_fma(xhat, piece_load(norm->gamma + i, n, 0), piece_load(norm->beta + i, n, 0)));
     }
 }
 
-// One row's sums of g = dy * gamma and of g * xhat.
-struct row_sums {
-    struct lanes g, gx;
+void ISA_NAME(layernorm_forward)(float *y, const struct layernorm *norm, const float *residual) {
+    const size_t c = norm->c, stride = dropout_stride(c);
+    for (size_t r = 0; r < norm->rows; r++) {
+        float *x = norm->x + r * c;
+        const float *beside = residual ? residual + r * c : NULL;
+        const float mean = norm->kept ? row_sum(x, beside, norm->kept + r * stride, norm->factor, c)
+                           : residual ? row_sum(x, beside, NULL, 1, c)
+                                      : row_sum(x, NULL, NULL, 1, c);
+        const float rstd = 1.0f / sqrtf(row_variance(x, mean, c) + norm->eps);
+        row_scale(y + r * c, x, mean, rstd, norm);
+        norm->mean[r] = mean;
+        norm->rstd[r] = rstd;
+    }
+}
+
+// One row's means of g = dy * gamma and of g * xhat.
+struct row_means {
+    float g, gx;
 };
 
-LANES_INLINE void row_sums_add(struct row_sums *sums, struct lanes dy, struct lanes x, struct lanes gamma,
-                               struct lanes mean, struct lanes rstd) {
-    const struct lanes g = lanes_mul(dy, gamma);
-    sums->g = lanes_add(sums->g, g);
-    sums->gx = lanes_add(sums->gx, lanes_mul(g, lanes_mul(lanes_sub(x, mean), rstd)));
-}
-
-// dx = rstd * (g - mean(g) - xhat * mean(g * xhat)), g = dy * gamma: the derivative of the forward formula.
-static void row_backward(float *dx, const float *dy, const float *x, float mean, float rstd, const float *gamma,
-                         size_t c) {
+static struct row_means row_means(const float *dy, const float *x, float mean, float rstd, const float *gamma,
+                                  size_t c) {
     const struct lanes m = lanes_all(mean), s = lanes_all(rstd);
-    struct row_sums sums = {lanes_all(0), lanes_all(0)};
-    size_t i = 0;
-    for (; i + LANES <= c; i += LANES)
-        row_sums_add(&sums, lanes_load(dy + i), lanes_load(x + i), lanes_load(gamma + i), m, s);
-    if (i < c)
-        row_sums_add(&sums, lanes_load_part(dy + i, c - i, 0), lanes_load_part(x + i, c - i, mean),
-                     lanes_load_part(gamma + i, c - i, 0), m, s);
-    const float mean_g = lanes_total(sums.g) / (float)c, mean_gx = lanes_total(sums.gx) / (float)c;
-    for (i = 0; i < c; i++)
-        dx[i] = rstd * (dy[i] * gamma[i] - mean_g - (x[i] - mean) * rstd * mean_gx);
+    struct lanes sum_g = lanes_all(0), sum_gx = sum_g;
+    for (size_t i = 0; i < c; i += LANES) {
+        const size_t n = piece_size(c, i);
+        const struct lanes g = lanes_mul(piece_load(dy + i, n, 0), piece_load(gamma + i, n, 0));
+        sum_g = lanes_add(sum_g, g);
+        sum_gx = lanes_fma(g, lanes_mul(lanes_sub(piece_load(x + i, n, mean), m), s), sum_gx);
+    }
+    return (struct row_means){lanes_total(sum_g) / (float)c, lanes_total(sum_gx) / (float)c};
 }
 
-void ISA_NAME(layernorm_backward)(float *dx, const float *dy, const float *x, const float *mean, const float *rstd,
-                                  const float *gamma, size_t rows, size_t c) {
-    for (size_t r = 0; r < rows; r++)
-        row_backward(dx + r * c, dy + r * c, x + r * c, mean[r], rstd[r], gamma, c);
+// dx = rstd * (g - mean(g) - xhat * mean(g * xhat)): the derivative of the forward formula.
+LANES_INLINE void row_backward(float *dx, float *masked, const float *dy, const struct layernorm *norm, size_t r,
+                               const bool with_mask) {
+    const size_t c = norm->c;
+    const float *x = norm->x + r * c, *gamma = norm->gamma, mean = norm->mean[r], rstd = norm->rstd[r];
+    const uint16_t *kept = with_mask ? norm->kept + r * dropout_stride(c) : NULL;
+    const struct row_means means = row_means(dy, x, mean, rstd, gamma, c);
+    const struct lanes m = lanes_all(mean), s = lanes_all(rstd), g0 = lanes_all(means.g), gx = lanes_all(-means.gx);
+    for (size_t i = 0; i < c; i += LANES) {
+        const size_t n = piece_size(c, i);
+        const struct lanes g = lanes_mul(piece_load(dy + i, n, 0), piece_load(gamma + i, n, 0));
+        const struct lanes xhat = lanes_mul(lanes_sub(piece_load(x + i, n, 0), m), s);
+        const struct lanes d = lanes_mul(s, lanes_fma(xhat, gx, lanes_sub(g, g0)));
+        piece_store(dx + i, n, d);
+        if (with_mask)
+            piece_store(masked + i, n, lanes_mul(d, lanes_pick(kept[i / LANES], norm->factor)));
+    }
+}
+
+void ISA_NAME(layernorm_backward)(float *dx, float *masked, const float *dy, const struct layernorm *norm) {
+    const size_t c = norm->c;
+    for (size_t r = 0; r < norm->rows; r++)
+        if (norm->kept && masked)
+            row_backward(dx + r * c, masked + r * c, dy + r * c, norm, r, true);
+        else
+            row_backward(dx + r * c, NULL, dy + r * c, norm, r, false);
 }
 
 #define CHUNK 64 // columns summed at a time: four cache lines of a row
+#define CHUNK_LANES (CHUNK / LANES)
 
 // sums[0..CHUNK) of dbeta, sums[CHUNK..2 CHUNK) of dgamma over rows [begin, end), n <= CHUNK columns from `first`.
-static void part_sums(float *sums, const float *dy, const float *x, const float *mean, const float *rstd, size_t begin,
-                      size_t end, size_t c, size_t first, size_t n) {
-    memset(sums, 0, 2 * CHUNK * sizeof(float));
+LANES_INLINE void part_sums(float *sums, const float *dy, const struct layernorm *norm, size_t begin, size_t end,
+                            size_t first, const size_t n) {
+    struct lanes beta[CHUNK_LANES], gamma[CHUNK_LANES];
+    for (size_t l = 0; l < CHUNK_LANES; l++)
+        beta[l] = gamma[l] = lanes_all(0);
     for (size_t r = begin; r < end; r++) {
-        const float *d = dy + r * c + first, *v = x + r * c + first;
-        const float m = mean[r], s = rstd[r];
-        for (size_t i = 0; i < n; i++) {
-            sums[i] += d[i];
-            sums[CHUNK + i] += d[i] * ((v[i] - m) * s);
+        const float *d = dy + r * norm->c + first, *x = norm->x + r * norm->c + first;
+        const struct lanes m = lanes_all(norm->mean[r]), s = lanes_all(norm->rstd[r]);
+        for (size_t l = 0; l < CHUNK_LANES && l * LANES < n; l++) {
+            const size_t piece = piece_size(n, l * LANES);
+            const struct lanes g = piece_load(d + l * LANES, piece, 0);
+            beta[l] = lanes_add(beta[l], g);
+            gamma[l] = lanes_fma(g, lanes_mul(lanes_sub(piece_load(x + l * LANES, piece, 0), m), s), gamma[l]);
         }
+    }
+    for (size_t l = 0; l < CHUNK_LANES; l++) {
+        lanes_store(sums + l * LANES, beta[l]);
+        lanes_store(sums + CHUNK + l * LANES, gamma[l]);
     }
 }
 
-void ISA_NAME(layernorm_parameters)(float *dgamma, float *dbeta, const float *dy, const float *x, const float *mean,
-                                    const float *rstd, const uint32_t *offsets, uint32_t parts, size_t c, size_t c0,
-                                    size_t c1) {
+void ISA_NAME(layernorm_parameters)(float *dgamma, float *dbeta, const float *dy, const struct layernorm *norm,
+                                    const uint32_t *offsets, uint32_t parts, size_t c0, size_t c1) {
     float stack[TREE_LEVELS][2 * CHUNK], sums[2 * CHUNK];
     for (size_t first = c0; first < c1; first += CHUNK) {
         const size_t n = c1 - first < CHUNK ? c1 - first : CHUNK;
         for (uint32_t p = 0; p < parts; p++) {
-            part_sums(sums, dy, x, mean, rstd, offsets[p], offsets[p + 1], c, first, n);
+            if (n == CHUNK) // of known size: the sums stay in registers
+                part_sums(sums, dy, norm, offsets[p], offsets[p + 1], first, CHUNK);
+            else
+                part_sums(sums, dy, norm, offsets[p], offsets[p + 1], first, n);
             tree_push(stack[0], sums, p, 2 * CHUNK);
         }
         const float *total = stack[tree_root(parts)];

@@ -17,6 +17,7 @@ const struct ops ISA_NAME(ops_table_) = {
     .layernorm_backward = ISA_NAME(layernorm_backward),
     .layernorm_parameters = ISA_NAME(layernorm_parameters),
     .column_sums = ISA_NAME(column_sums),
+    .dropout_bits = ISA_NAME(dropout_bits),
     .dropout = ISA_NAME(dropout),
     .add = ISA_NAME(add),
     .squares = ISA_NAME(squares),

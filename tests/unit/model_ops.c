@@ -115,35 +115,58 @@ static double norm_define(const void *context) {
 }
 
 #define NORM_ROWS 5
+static const struct dropout norm_dropout = {0x42, 7, 13107};
+
+// A LayerNorm over a residual sum with dropout. x: (rows, c), becomes the sum.
+static struct layernorm norm_of(float *x, const float *gamma, const float *beta, float *statistics, size_t rows,
+                                size_t c) {
+    struct layernorm norm = {.rows = rows, .c = c, .eps = (float)norm_eps, .factor = 1, .gamma = gamma, .beta = beta};
+    norm.x = x, norm.mean = statistics, norm.rstd = statistics + rows;
+    return norm;
+}
+
 static void check_layernorm(const struct ops *ops, bool backward) {
     EACH_WIDTH(c) {
-        float *x = normals(NORM_ROWS * c, 3, 2), *dy = normals(NORM_ROWS * c, 0, 1), *gamma = normals(c, 1, 0.3);
-        float *beta = normals(c, 0, 1), *y = floats(NORM_ROWS * c), mean[NORM_ROWS], rstd[NORM_ROWS];
-        double *x2 = doubles(x, NORM_ROWS * c), *dy2 = doubles(dy, NORM_ROWS * c), *gamma2 = doubles(gamma, c);
-        double *beta2 = doubles(beta, c), *y2 = doubles(NULL, c), *dx2 = doubles(NULL, c);
-        ops->layernorm_forward(y, mean, rstd, x, gamma, beta, NORM_ROWS, c, (float)norm_eps);
-        float *dx = floats(NORM_ROWS * c), *in_place = floats(NORM_ROWS * c), unused[NORM_ROWS];
-        memcpy(in_place, backward ? dy : x, NORM_ROWS * c * sizeof *dy);
-        if (backward) {
-            ops->layernorm_backward(dx, dy, x, mean, rstd, gamma, NORM_ROWS, c);
-            ops->layernorm_backward(in_place, in_place, x, mean, rstd, gamma, NORM_ROWS, c);
-        } else {
-            ops->layernorm_forward(in_place, unused, unused, in_place, gamma, beta, NORM_ROWS, c, (float)norm_eps);
-        }
+        const size_t n = NORM_ROWS * c;
+        float *x = normals(n, 3, 2), *dy = normals(n, 0, 1), *gamma = normals(c, 1, 0.3), *beta = normals(c, 0, 1);
+        float *residual = normals(n, 0, 1), *y = floats(n), *dx = floats(n), *masked = floats(n), *sum = floats(n);
+        float statistics[2 * NORM_ROWS];
+        double *gamma2 = doubles(gamma, c), *beta2 = doubles(beta, c), *y2 = doubles(NULL, c), *dx2 = doubles(NULL, c);
+        uint16_t *kept = calloc(NORM_ROWS * dropout_stride(c), sizeof *kept);
+        ops->dropout_bits(kept, NORM_ROWS, c, 3, 8, &norm_dropout);
+        ops->dropout(sum, x, NORM_ROWS, c, 3, 8, &norm_dropout);
+        ops->add(sum, residual, n);
+        struct layernorm norm = norm_of(x, gamma, beta, statistics, NORM_ROWS, c);
+        norm.kept = kept, norm.factor = dropout_factor(&norm_dropout);
+        ops->layernorm_forward(y, &norm, residual);
+        check_bits(x, sum, n);
+        double *x2 = doubles(x, n), *dy2 = doubles(dy, n);
+        if (backward)
+            ops->layernorm_backward(dx, masked, dy, &norm);
         for (size_t r = 0; r < NORM_ROWS; r++) {
-            const struct norm n = {c, gamma2, beta2, dy2 + r * c, x2 + r * c, y2};
-            norm_define(&n);
+            const struct norm one = {c, gamma2, beta2, dy2 + r * c, x2 + r * c, y2};
+            norm_define(&one);
             if (!backward) {
                 check(y + r * c, y2, c, 4e-6, 4e-6);
                 continue;
             }
             for (size_t i = 0; i < c; i++)
-                dx2[i] = slope(norm_define, &n, &n.x[i]);
+                dx2[i] = slope(norm_define, &one, &one.x[i]);
             check(dx + r * c, dx2, c, 2e-5, 1e-5);
         }
-        check_bits(in_place, backward ? dx : y, NORM_ROWS * c);
-        free(x), free(dy), free(gamma), free(beta), free(y), free(dx), free(in_place);
-        free(x2), free(dy2), free(gamma2), free(beta2), free(y2), free(dx2);
+        if (backward) {
+            ops->dropout(sum, dx, NORM_ROWS, c, 3, 8, &norm_dropout);
+            check_bits(masked, sum, n);
+            norm.kept = NULL;
+            ops->layernorm_backward(dy, NULL, dy, &norm); // in place, nothing dropped
+            check_bits(dy, dx, n);
+        } else {
+            norm.kept = NULL;
+            ops->layernorm_forward(x, &norm, NULL);
+            check_bits(x, y, n);
+        }
+        free(x), free(dy), free(gamma), free(beta), free(residual), free(y), free(dx), free(masked), free(sum);
+        free(gamma2), free(beta2), free(y2), free(dx2), free(kept), free(x2), free(dy2);
     }
 }
 
@@ -179,20 +202,20 @@ static void check_layernorm_parameters(const struct ops *ops) {
     EACH_WIDTH(c) {
         float *x = normals(SUM_ROWS * c, 1, 2), *dy = normals(SUM_ROWS * c, 0, 1);
         float *mean = normals(SUM_ROWS, 1, 0.1), *rstd = normals(SUM_ROWS, 0.5, 0.01);
+        const struct layernorm norm = {.rows = SUM_ROWS, .c = c, .x = x, .mean = mean, .rstd = rstd};
         float *dgamma = floats(c), *dbeta = floats(c), *part_gamma = floats(8 * c), *part_beta = floats(8 * c);
         double *want = doubles(NULL, c);
         const size_t cut = c / 3;
-        ops->layernorm_parameters(dgamma, dbeta, dy, x, mean, rstd, sum_offsets, 8, c, cut, c);
+        ops->layernorm_parameters(dgamma, dbeta, dy, &norm, sum_offsets, 8, cut, c);
         for (size_t i = 0; i < cut; i++)
             assert_true(dgamma[i] == 0 && dbeta[i] == 0);
-        ops->layernorm_parameters(dgamma, dbeta, dy, x, mean, rstd, sum_offsets, 8, c, 0, cut);
+        ops->layernorm_parameters(dgamma, dbeta, dy, &norm, sum_offsets, 8, 0, cut);
         column_define(want, dy, x, mean, rstd, c);
         check(dgamma, want, c, 2e-5, 1e-5);
         column_define(want, dy, NULL, NULL, NULL, c);
         check(dbeta, want, c, 2e-5, 1e-5);
         for (size_t p = 0; p < 8; p++)
-            ops->layernorm_parameters(part_gamma + p * c, part_beta + p * c, dy, x, mean, rstd, sum_offsets + p, 1, c,
-                                      0, c);
+            ops->layernorm_parameters(part_gamma + p * c, part_beta + p * c, dy, &norm, sum_offsets + p, 1, 0, c);
         tree_of_eight(ops, part_gamma, c);
         tree_of_eight(ops, part_beta, c);
         check_bits(dgamma, part_gamma, c);
@@ -255,6 +278,23 @@ static void check_dropout(const struct ops *ops) {
     }
 }
 
+static void check_dropout_bits(const struct ops *ops) {
+    EACH_WIDTH(c) {
+        const struct dropout d = {0x123456789abcdef0u + c, 41, 6554};
+        const size_t stride = dropout_stride(c);
+        uint16_t *kept = calloc(7 * stride, sizeof *kept);
+        float *got = floats(7 * c), *want = floats(7 * c);
+        ops->dropout_bits(kept, 7, c, 65535, 12, &d);
+        for (uint32_t i = 0; i < 7 * c; i++) {
+            const uint32_t row = i / (uint32_t)c, column = i % (uint32_t)c;
+            want[i] = mask_define(&d, 65535 + row, column, 12);
+            got[i] = kept[row * stride + column / 16] >> column % 16 & 1 ? dropout_factor(&d) : 0.0f;
+        }
+        check_bits(got, want, 7 * c);
+        free(kept), free(got), free(want);
+    }
+}
+
 // --- Elementwise
 
 static double gelu_define(double x) {
@@ -289,8 +329,37 @@ static void check_elementwise(void (*op)(float *y, const float *x, size_t n), do
     free(x), free(y), free(want);
 }
 
+static void gelu_row(const struct ops *ops, float *y, float *slope, const float *x, size_t n) {
+    ops->gelu_forward(y, slope, x, 1, n, n);
+}
+
 static void check_gelu_forward(const struct ops *ops) {
-    check_elementwise(ops->gelu_forward, gelu_define, 1.5e-7, 2e-7);
+    float *x = floats(GRID), *y = floats(GRID), *slope = floats(GRID);
+    double *want = doubles(NULL, GRID), *want_slope = doubles(NULL, GRID);
+    for (size_t i = 0; i < GRID; i++) {
+        x[i] = grid_point(i);
+        want[i] = gelu_define(x[i]);
+        want_slope[i] = gelu_slope(x[i]);
+        if (fabsf(x[i]) < 13) // the formula used as definition is itself a derivative
+            assert_near((gelu_define(x[i] + STEP) - gelu_define(x[i] - STEP)) / (2 * STEP), want_slope[i], 1e-9, 0);
+    }
+    gelu_row(ops, y, slope, x, GRID);
+    check(y, want, GRID, 1.5e-7, 2e-7);
+    check(slope, want_slope, GRID, 6e-7, 4e-7);
+    float *again = floats(GRID), *piece = floats(GRID);
+    gelu_row(ops, again, NULL, x, GRID);
+    check_bits(again, y, GRID);
+    for (size_t n = 0; n < 40; n++) { // pieces of rows
+        memset(again, 0, GRID * sizeof *again), memset(piece, 0, GRID * sizeof *piece);
+        ops->gelu_forward(again, piece, x, 3, n, 50);
+        for (size_t i = 0; i < 150; i++) {
+            assert_true(again[i] == (i % 50 < n ? y[i] : 0));
+            assert_true(piece[i] == (i % 50 < n ? slope[i] : 0));
+        }
+    }
+    gelu_row(ops, again, x, x, GRID);
+    check_bits(x, slope, GRID);
+    free(x), free(y), free(slope), free(want), free(want_slope), free(again), free(piece);
 }
 
 static void check_tanh_forward(const struct ops *ops) {
@@ -298,20 +367,14 @@ static void check_tanh_forward(const struct ops *ops) {
 }
 
 static void check_gelu_backward(const struct ops *ops) {
-    float *x = floats(GRID), *dy = normals(GRID, 0, 1), *dx = floats(GRID);
-    for (size_t i = 0; i < GRID; i++)
-        x[i] = grid_point(i);
-    ops->gelu_backward(dx, dy, x, GRID);
-    double *want = doubles(dy, GRID);
-    for (size_t i = 0; i < GRID; i++) {
-        if (fabsf(x[i]) < 13) // the formula used as definition is itself a derivative
-            assert_near((gelu_define(x[i] + STEP) - gelu_define(x[i] - STEP)) / (2 * STEP), gelu_slope(x[i]), 1e-9, 0);
-        want[i] *= gelu_slope(x[i]);
-    }
-    check(dx, want, GRID, 6e-7, 4e-7);
-    ops->gelu_backward(dy, dy, x, GRID);
-    check_bits(dy, dx, GRID);
-    free(x), free(dy), free(dx), free(want);
+    float *slope = normals(150, 0, 1), *dy = normals(150, 0, 1), *dx = floats(150), *want = floats(150);
+    for (size_t i = 0; i < 150; i++)
+        want[i] = i % 50 < 37 ? dy[i] * slope[i] : 0.0f;
+    ops->gelu_backward(dx, dy, slope, 3, 37, 50);
+    check_bits(dx, want, 150);
+    ops->gelu_backward(dy, dy, slope, 3, 50, 50);
+    check_bits(dy, dx, 37);
+    free(slope), free(dy), free(dx), free(want);
 }
 
 static void check_tanh_backward(const struct ops *ops) {
@@ -546,34 +609,36 @@ static const struct shape shapes[] = {
 #define N_SHAPES (sizeof shapes / sizeof *shapes)
 
 static void check_attention(const struct ops *ops, const struct shape *s, bool backward) {
-    const size_t stride = 3 * s->d + 5, stride_q = s->rows_q == 1 ? s->d : stride + 2;
-    float *q = normals(s->rows_q * stride_q, 0, 1), *kv = normals(s->length * stride, 0, 1);
-    float *dout = normals(s->rows_q * stride_q, 0, 1), *out = floats(s->rows_q * stride_q);
-    float *dq = floats(s->rows_q * stride_q), *dk = floats(s->length * stride), *dv = floats(s->length * stride);
+    const size_t stride = 3 * s->d + 5, stride_out = s->rows_q == 1 ? s->d : s->d + 2;
+    float *heads = normals(s->length * stride, 0, 1), *dheads = floats(s->length * stride);
+    float *dout = normals(s->rows_q * stride_out, 0, 1), *out = floats(s->rows_q * stride_out);
     float *scratch = floats(attention_scratch(s->length, s->d));
     for (size_t i = 0; i < attention_scratch(s->length, s->d); i++)
         scratch[i] = NAN; // what was there before must not matter
-    struct attention a = {.q = q, .k = kv, .v = kv + s->d, .stride_q = stride_q, .stride = stride};
+    struct attention a = {.q = heads, .k = heads + s->d, .v = heads + 2 * s->d, .stride = stride};
+    a.stride_out = stride_out;
     a.rows_q = s->rows_q, a.length = s->length, a.head = 2, a.example = 9, a.head_size = s->d;
     a.scale = 1 / sqrtf((float)s->d), a.dropout = (struct dropout){77, 5, s->threshold};
     struct head h = {s->rows_q, s->length, s->d, a.scale, NULL, NULL, NULL, NULL, NULL, &a};
-    h.q = packed(q, s->rows_q, s->d, stride_q), h.k = packed(kv, s->length, s->d, stride);
-    h.v = packed(kv + s->d, s->length, s->d, stride), h.dout = packed(dout, s->rows_q, s->d, stride_q);
-    h.out = packed(NULL, s->rows_q, s->d, stride_q);
+    h.q = packed(a.q, s->rows_q, s->d, stride), h.k = packed(a.k, s->length, s->d, stride);
+    h.v = packed(a.v, s->length, s->d, stride), h.dout = packed(dout, s->rows_q, s->d, stride_out);
+    h.out = packed(NULL, s->rows_q, s->d, stride_out);
     if (backward) {
-        ops->attention_backward(dq, dk, dv, dout, &a, scratch);
-        check_slopes(dq, &h, h.q, s->rows_q, stride_q);
-        check_slopes(dk, &h, h.k, s->length, stride);
-        check_slopes(dv, &h, h.v, s->length, stride);
+        ops->attention_backward(dheads, dheads + s->d, dheads + 2 * s->d, dout, &a, scratch);
+        check_slopes(dheads, &h, h.q, s->rows_q, stride);
+        check_slopes(dheads + s->d, &h, h.k, s->length, stride);
+        check_slopes(dheads + 2 * s->d, &h, h.v, s->length, stride);
+        for (size_t i = 0; i < s->length * stride; i++)
+            assert_true(i % stride < 3 * s->d || dheads[i] == 0); // nothing written between the rows
     } else {
         head_define(&h);
         ops->attention_forward(out, &a, scratch);
-        check_rows(out, h.out, s->rows_q, s->d, stride_q, 2e-6);
+        check_rows(out, h.out, s->rows_q, s->d, stride_out, 2e-6);
         a.rows_q = 1; // the first row alone: the same bits
-        ops->attention_forward(dq, &a, scratch);
-        check_bits(dq, out, s->d);
+        ops->attention_forward(dheads, &a, scratch);
+        check_bits(dheads, out, s->d);
     }
-    free(q), free(kv), free(dout), free(out), free(dq), free(dk), free(dv), free(scratch);
+    free(heads), free(dheads), free(dout), free(out), free(scratch);
     free(h.q), free(h.k), free(h.v), free(h.out), free(h.dout);
 }
 
@@ -675,6 +740,7 @@ static const struct row rows[] = {
     {"layernorm_backward", check_layernorm_backward},
     {"layernorm_parameters", check_layernorm_parameters},
     {"column_sums", check_column_sums},
+    {"dropout_bits", check_dropout_bits},
     {"dropout", check_dropout},
     {"add", check_add},
     {"squares", check_squares},
@@ -734,15 +800,17 @@ static void assert_nan_row(const float *y, size_t n) {
 #define WIDE 50
 // A NaN (or an infinity, where two of them meet) is never lost on the way to the loss.
 static void non_finite(const struct ops *ops) {
-    float x[WIDE], y[WIDE], ones[WIDE], dy[WIDE], mean, rstd;
+    float x[WIDE], y[WIDE], ones[WIDE], dy[WIDE], slope[WIDE], sum[WIDE], statistics[2];
+    const uint16_t none[4] = {0};
     double loss;
     for (size_t at = 0; at < WIDE; at += 7) {
         for (size_t i = 0; i < WIDE; i++)
             x[i] = ones[i] = dy[i] = 1 + (float)i;
         x[at] = NAN;
-        ops->gelu_forward(y, x, WIDE);
+        ops->gelu_forward(y, slope, x, 1, WIDE, WIDE);
         assert_true(isnan(y[at]) && !isnan(y[(at + 1) % WIDE]));
-        ops->gelu_backward(y, ones, x, WIDE);
+        assert_true(isnan(slope[at]) && !isnan(slope[(at + 1) % WIDE]));
+        ops->gelu_backward(y, ones, x, 1, WIDE, WIDE);
         assert_true(isnan(y[at]));
         ops->tanh_forward(y, x, WIDE);
         assert_true(isnan(y[at]) && !isnan(y[(at + 1) % WIDE]));
@@ -750,10 +818,15 @@ static void non_finite(const struct ops *ops) {
         assert_true(isnan(y[at]));
         ops->softmax(y, x, 1, WIDE);
         assert_nan_row(y, WIDE);
-        ops->layernorm_forward(y, &mean, &rstd, x, ones, ones, 1, WIDE, 1e-5f);
+        struct layernorm norm = norm_of(memcpy(sum, x, sizeof sum), ones, ones, statistics, 1, WIDE);
+        norm.kept = none; // all dropped
+        ops->layernorm_forward(y, &norm, ones);
         assert_nan_row(y, WIDE);
-        ops->layernorm_backward(y, x, ones, &(float){1}, &(float){1}, ones, 1, WIDE);
+        norm = norm_of(ones, ones, ones, statistics, 1, WIDE);
+        norm.kept = none, statistics[0] = statistics[1] = 1;
+        ops->layernorm_backward(y, sum, x, &norm);
         assert_nan_row(y, WIDE);
+        assert_nan_row(sum, WIDE);
         ops->cross_entropy(&loss, dy, x, &(int32_t){3}, 1, WIDE, 1, NULL);
         assert_true(isnan(loss));
         assert_nan_row(dy, WIDE);
