@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which instruction sets this processor (and its kernel) has. "avx2" is x86-64-v3 and "avx512" x86-64-v4 of the x86-64
-// psABI, as cmake/finetuned.cmake compiles them: all features of a level must be there.
+// psABI, as cmake/finetuned.cmake compiles them: all features of a level must be there. "avx512bf16" is the latter with
+// AVX512_BF16: products of bf16 pairs in one instruction.
 #include "base/isa.h"
 
 #include <stdbool.h>
@@ -11,7 +12,8 @@
 #include <cpuid.h>
 #endif
 
-static const char *const isa_names[ISA_COUNT] = {[ISA_PLAIN] = "plain", [ISA_AVX2] = "avx2", [ISA_AVX512] = "avx512"};
+static const char *const isa_names[ISA_COUNT] = {
+    [ISA_PLAIN] = "plain", [ISA_AVX2] = "avx2", [ISA_AVX512] = "avx512", [ISA_AVX512BF16] = "avx512bf16"};
 
 const char *isa_name(enum isa isa) {
     return (unsigned)isa < ISA_COUNT ? isa_names[isa] : "unknown";
@@ -44,7 +46,9 @@ enum isa isa_best(void) {
     __builtin_cpu_init();
     if (!isa_has_v3())
         return ISA_PLAIN;
-    return isa_has_v4() ? ISA_AVX512 : ISA_AVX2;
+    if (!isa_has_v4())
+        return ISA_AVX2;
+    return __builtin_cpu_supports("avx512bf16") ? ISA_AVX512BF16 : ISA_AVX512;
 }
 #else
 enum isa isa_best(void) {
@@ -68,5 +72,5 @@ enum status isa_choose(enum isa *out) {
         *out = (enum isa)isa;
         return STATUS_OK;
     }
-    return status_set(STATUS_USAGE, "FINETUNED_ISA=%s: unknown; one of plain, avx2, avx512", wanted);
+    return status_set(STATUS_USAGE, "FINETUNED_ISA=%s: unknown; one of plain, avx2, avx512, avx512bf16", wanted);
 }

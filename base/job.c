@@ -175,8 +175,6 @@ static enum status job_resolve(struct job_draft *draft) {
         return job_refuse(draft, "out", "is not allowed: it can't lie in itself");
     TRY(job_resolve_name(&job->data.cache, "data.cache", "<out>", job->out));
     TRY(job_resolve_name(&job->checkpoints.dir, "checkpoints.dir", "<out>", job->out));
-    if (job->train.precision == JOB_PRECISION_AUTO)
-        job->train.precision = JOB_FP32; // the only one that this version computes in
     return STATUS_OK;
 }
 

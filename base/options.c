@@ -119,8 +119,9 @@ const struct option options[] = {
      .help = "weights of the classes in the loss, in the order of their ids; balanced: n / (classes * n of the class) by the train split"},
     {.key = "train.seed", .type = OPTION_SEED, AT(train.seed), .fallback = "42", .flags = OPTION_DEFINES_RUN,
      .range = "an integer from 0 to 18446744073709551615", .help = "of sample order, dropout and new weights"},
-    CHOICE("train.precision", train.precision, "auto", precisions, .flags = OPTION_DEFINES_RUN, .later = "bf16",
-           .help = "auto: what the hardware does well; fp32 in this version"),
+    CHOICE("train.precision", train.precision, "auto", precisions, .flags = OPTION_DEFINES_RUN,
+           .help = "of the linear layers' products; bf16 keeps weights, moments and sums in fp32; auto: bf16 where the processor has "
+                   "instructions for it that are faster than fp32's, and on resume what the run has"),
     INTEGER("train.parts", train.parts, "auto", 1, 1048576, .words = {{"auto", 0}}, .flags = OPTION_DEFINES_RUN | OPTION_POWER_OF_TWO,
             .range = "auto, or a power of two not above train.batch",
             .help = "pieces that a batch is cut into: every power-of-two world up to it gives the same bits"),

@@ -62,6 +62,8 @@ enum status param_add(struct param_table *table, const char *name, enum param_la
     }
     param->sums = table->sums;
     table->sums += param_sums(param);
+    param->pairs = table->pairs;
+    table->pairs += layout == PARAM_TILES ? held / PARAM_TILE * param_pairs(param) : 0;
     table->floats += param_round_up(param->size, PARAM_ALIGN);
     table->count += rows * columns;
     return STATUS_OK;

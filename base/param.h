@@ -34,6 +34,7 @@ struct param {
     uint64_t size;   // floats in the arena, padding of the last block included
     uint64_t sums;   // number of its first piece (param_sum) in the table
     uint64_t row;    // of the table's embeddings: number of its first row (base/row_set.h)
+    uint64_t pairs;  // PARAM_TILES: pairs from the start of the table's bf16 copy
 };
 
 struct param_bucket {
@@ -55,6 +56,7 @@ struct param_table {
     uint64_t sums;     // pieces of all parameters
     size_t embeddings; // so many of the first parameters are PARAM_ROWS of bucket 0
     uint64_t rows;     // of these
+    uint64_t pairs;    // size of a bf16 copy (param_pairs)
 };
 
 // Builds a table: add in bucket order, then finish. A name that is there twice is refused by the latter.
@@ -76,6 +78,12 @@ struct param_piece {
 };
 uint64_t param_sums(const struct param *param); // number of its pieces
 struct param_piece param_sum(const struct param *param, uint64_t i);
+
+// A bf16 copy holds the PARAM_TILES alone, one after another, each as [ceil(N/32)][ceil(K/2)][32] pairs of neighbours
+// along K (model/gemm/pairs.h). Pairs in a block of 32 rows of it:
+static inline uint64_t param_pairs(const struct param *param) {
+    return (param->shape[1] / 2 + param->shape[1] % 2) * PARAM_TILE;
+}
 
 // A piece of a tensor: rows [row, row + rows) of Hugging Face's layout. Vectors count as one column.
 // Pieces for files: 32 rows for tiles (the last may have fewer); see checkpoints.

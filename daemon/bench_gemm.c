@@ -175,7 +175,7 @@ static void gemm_tail(const struct gemm_bench *b, const struct text *table, cons
 static enum status shapes_run(struct gemm_bench *b, const struct shape *shapes, size_t n) {
     struct text table = {0}, tree = {0};
     enum status status = STATUS_OK;
-    TRY(peak_measure(&b->peak, b->ops, b->pool));
+    TRY(peak_measure(&b->peak, b->ops, b->pool, false));
     gemm_head(b);
     for (size_t i = 0; status == STATUS_OK && i < n; i++)
         status = shape_run(b, shapes[i], &table, &tree);
@@ -243,11 +243,11 @@ static enum status gemm_run(struct text *json) {
     return status;
 }
 
-static const char *const isas[] = {"plain", "avx2", "avx512", NULL}; // as enum isa
+static const char *const isas[] = {"plain", "avx2", "avx512", "avx512bf16", NULL}; // as enum isa
 static const struct flag flags[] = {
     {"--threads", FLAG_COUNT, &given.threads, "N", "threads (default: the CPUs of the process's mask)", NULL, false},
-    {"--isa", FLAG_CHOICE, &given.isa, "SET", "plain, avx2 or avx512 (default: the best of this processor)", isas,
-     false},
+    {"--isa", FLAG_CHOICE, &given.isa, "SET", "plain, avx2, avx512 or avx512bf16 (default: the best of this processor)",
+     isas, false},
     {"--shape", FLAG_STRING, &given.shape, "MxNxK", "one shape: M rows, weights (N, K)", NULL, false},
     {"--ms", FLAG_COUNT, &given.milliseconds, "N", "measure each product so long (default 100); the best run counts",
      NULL, false},

@@ -198,7 +198,7 @@ static void step_print(struct step_bench *b) {
 
 static enum status trainer_bench(struct step_bench *b, const struct job *job, struct base *base, struct comm *comm) {
     TRY(trainer_look(b->t, job, base, comm));
-    TRY(peak_measure(&b->peak, b->t->ops, b->t->pool));
+    TRY(peak_measure(&b->peak, b->t->ops, b->t->pool, trainer_bf16(b->t)));
     TRY(steps_measure(b));
     return steps_trace(b);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Linear layers over the parameter table: products by model/gemm.h, biases by columns.
+// Linear layers over the parameter table: products by model/gemm.h, in bf16 by model/gemm16.h; biases by columns.
 #include "model/pass_state.h"
 
 struct linear linear_at(const struct pass *pass, unsigned l, unsigned weight, unsigned bias, unsigned count) {
@@ -22,18 +22,33 @@ void linear_forward_then(const struct pass *pass, const float *weights, const st
                          const float *x, size_t rows, gemm_piece *then, void *context) {
     size_t one = linear->weight->shape[0], k = linear->weight->shape[1];
     unsigned calls = linear_calls(linear);
-    for (unsigned i = 0; i < calls; i++)
-        gemm_forward_then(pass->gemm, y + i * one, linear->stride, x, k, weights + linear->weight[i].offset,
-                          weights + linear->bias[i].offset, rows, one * linear->count / calls, k, then, context);
+    for (unsigned i = 0; i < calls; i++) {
+        const struct param *weight = &linear->weight[i];
+        const float *bias = weights + linear->bias[i].offset;
+        const size_t n = one * linear->count / calls;
+        if (pass->gemm16)
+            gemm16_forward(pass->gemm16, y + i * one, linear->stride, x, k, pass->copy + weight->pairs, bias, rows, n,
+                           k, then, context);
+        else
+            gemm_forward_then(pass->gemm, y + i * one, linear->stride, x, k, weights + weight->offset, bias, rows, n, k,
+                              then, context);
+    }
 }
 
 void linear_input(const struct pass *pass, const float *weights, const struct linear *linear, float *dx,
                   const float *dy, size_t rows, bool accumulate) {
     size_t one = linear->weight->shape[0], k = linear->weight->shape[1];
     unsigned calls = linear_calls(linear);
-    for (unsigned i = 0; i < calls; i++)
-        gemm_input(pass->gemm, dx, k, dy + i * one, linear->stride, weights + linear->weight[i].offset, rows,
-                   one * linear->count / calls, k, accumulate || i > 0);
+    for (unsigned i = 0; i < calls; i++) {
+        const struct param *weight = &linear->weight[i];
+        const size_t n = one * linear->count / calls;
+        if (pass->gemm16)
+            gemm16_input(pass->gemm16, dx, k, dy + i * one, linear->stride, pass->copy + weight->pairs, rows, n, k,
+                         accumulate || i > 0);
+        else
+            gemm_input(pass->gemm, dx, k, dy + i * one, linear->stride, weights + weight->offset, rows, n, k,
+                       accumulate || i > 0);
+    }
 }
 
 struct bias_columns {
@@ -59,8 +74,12 @@ void linear_parameters(const struct pass *pass, float *gradients, const struct l
     unsigned calls = linear_calls(linear);
     for (unsigned i = 0; i < calls; i++) {
         size_t n = one * linear->count / calls;
-        gemm_weight(pass->gemm, gradients + linear->weight[i].offset, dy + i * n, ldy, x, k, rows->parts,
-                    pass->batch->parts, n, k, pass->squares ? pass->squares + linear->weight[i].sums : NULL);
+        float *dtiles = gradients + linear->weight[i].offset;
+        double *squares = pass->squares ? pass->squares + linear->weight[i].sums : NULL;
+        if (pass->gemm16)
+            gemm16_weight(pass->gemm16, dtiles, dy + i * n, ldy, x, k, rows->parts, pass->batch->parts, n, k, squares);
+        else
+            gemm_weight(pass->gemm, dtiles, dy + i * n, ldy, x, k, rows->parts, pass->batch->parts, n, k, squares);
         struct bias_columns b = {pass, gradients + linear->bias[i].offset, dy, rows, ldy, i * n};
         blocks_run(pass, bias_block, &b, n, COLUMNS_BLOCK);
     }

@@ -124,6 +124,22 @@ struct ops {
                              const uint32_t *offsets, uint32_t parts, size_t k0, size_t k1, size_t columns);
     // panel [N rounded up to 4][32] = columns [k0, k0+32) of W (N,K), from tiles; columns behind K are 0.
     void (*gemm_transpose)(float *panel, const float *tiles, size_t n, size_t k, size_t k0);
+
+    // bf16: operands are pairs (model/gemm/pairs.h). The FLOPs of `rounds` of a register-only loop of their products:
+    double (*bf16_peak)(uint64_t rounds);
+    // The three kernels above. k of gemm_tile, rows t and offsets of gemm_weight_tile, n of gemm_transpose (the tiles
+    // are [ceil(n/16)][ceil(k/2)][32], the panel [n rounded up to 4][32]) count pairs.
+    void (*gemm_tile_pairs)(float *y, size_t ldy, const float *x, size_t ldx, const float *block, const float *bias,
+                            size_t rows, size_t k, size_t columns, bool accumulate);
+    void (*gemm_weight_tile_pairs)(float *dblock, const float *dy, size_t ldy, const float *x, size_t ldx,
+                                   const uint32_t *offsets, uint32_t parts, size_t k0, size_t k1, size_t columns);
+    void (*gemm_transpose_pairs)(float *panel, const float *tiles, size_t n, size_t k, size_t k0);
+    // to(ceil(n/2)) = neighbours of a row of n.
+    void (*pairs_row)(float *to, const float *from, size_t n);
+    // to(n) = elements of two rows; odd NULL: zeros.
+    void (*pairs_rows)(float *to, const float *even, const float *odd, size_t n);
+    // to(ceil(k/2), 32) = neighbours along k of a block (k, 32) of float tiles.
+    void (*pairs_tile)(float *to, const float *from, size_t k);
 };
 
 // Floats of scratch that one attention call of that shape needs.

@@ -5,8 +5,9 @@
 
 extern const struct ops ops_table__plain;
 #if defined(__x86_64__)
-extern const struct ops ops_table__avx2, ops_table__avx512;
-static const struct ops *const tables[ISA_COUNT] = {&ops_table__plain, &ops_table__avx2, &ops_table__avx512};
+extern const struct ops ops_table__avx2, ops_table__avx512, ops_table__avx512bf16;
+static const struct ops *const tables[ISA_COUNT] = {&ops_table__plain, &ops_table__avx2, &ops_table__avx512,
+                                                    &ops_table__avx512bf16};
 #else
 static const struct ops *const tables[ISA_COUNT] = {&ops_table__plain};
 #endif

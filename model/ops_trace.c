@@ -13,7 +13,7 @@
 const char *const ops_kind_names[TRACE_OPS] = {
     [OPS_GEMM] = "gemm",       [OPS_ATTENTION] = "attention",   [OPS_LAYERNORM] = "layernorm", [OPS_GELU] = "gelu",
     [OPS_DROPOUT] = "dropout", [OPS_EMBEDDINGS] = "embeddings", [OPS_BIAS] = "bias",           [OPS_ADD] = "add",
-    [OPS_TANH] = "tanh",
+    [OPS_TANH] = "tanh",       [OPS_ROUND] = "round",
 };
 
 static const struct ops *inner;
@@ -96,6 +96,31 @@ static void gemm_transpose(float *panel, const float *tiles, size_t n, size_t k,
     TIMED(OPS_GEMM, 0, gemm_transpose(panel, tiles, n, k, k0));
 }
 
+// A pair is two products.
+static void gemm_tile_pairs(float *y, size_t ldy, const float *x, size_t ldx, const float *block, const float *bias,
+                            size_t rows, size_t k, size_t columns, bool accumulate) {
+    TIMED(OPS_GEMM, 4.0 * (double)rows * (double)k * (double)columns,
+          gemm_tile_pairs(y, ldy, x, ldx, block, bias, rows, k, columns, accumulate));
+}
+
+static void gemm_weight_tile_pairs(float *dblock, const float *dy, size_t ldy, const float *x, size_t ldx,
+                                   const uint32_t *offsets, uint32_t parts, size_t k0, size_t k1, size_t columns) {
+    TIMED(OPS_GEMM, 4.0 * (offsets[parts] - offsets[0]) * (double)(k1 - k0) * (double)columns,
+          gemm_weight_tile_pairs(dblock, dy, ldy, x, ldx, offsets, parts, k0, k1, columns));
+}
+
+static void gemm_transpose_pairs(float *panel, const float *tiles, size_t n, size_t k, size_t k0) {
+    TIMED(OPS_GEMM, 0, gemm_transpose_pairs(panel, tiles, n, k, k0));
+}
+
+static void pairs_row(float *to, const float *from, size_t n) {
+    TIMED(OPS_ROUND, 0, pairs_row(to, from, n));
+}
+
+static void pairs_rows(float *to, const float *even, const float *odd, size_t n) {
+    TIMED(OPS_ROUND, 0, pairs_rows(to, even, odd, n));
+}
+
 const struct ops *ops_traced(const struct ops *table, struct trace *into) {
     static struct ops traced;
     inner = table;
@@ -118,5 +143,10 @@ const struct ops *ops_traced(const struct ops *table, struct trace *into) {
     traced.gemm_tile = gemm_tile;
     traced.gemm_weight_tile = gemm_weight_tile;
     traced.gemm_transpose = gemm_transpose;
+    traced.gemm_tile_pairs = gemm_tile_pairs;
+    traced.gemm_weight_tile_pairs = gemm_weight_tile_pairs;
+    traced.gemm_transpose_pairs = gemm_transpose_pairs;
+    traced.pairs_row = pairs_row;
+    traced.pairs_rows = pairs_rows;
     return &traced;
 }

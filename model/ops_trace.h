@@ -17,6 +17,7 @@ enum ops_kind {
     OPS_BIAS, // gradients of biases
     OPS_ADD,  // residuals, and sums of embedding rows' gradients
     OPS_TANH,
+    OPS_ROUND, // operands to bf16
     OPS_KINDS
 };
 extern const char *const ops_kind_names[TRACE_OPS];

@@ -33,6 +33,16 @@ static enum status options_check(const struct model_config *config, const struct
     return STATUS_OK;
 }
 
+static enum status products_open(struct pass *pass) {
+    const struct model_config *config = pass->config;
+    const size_t width = most(config->ffn, most(3 * (size_t)config->hidden, config->labels));
+    const struct gemm16_room room = {pass->options.max_tokens, width, pass->options.max_parts,
+                                     config->hidden % 2 || config->ffn % 2};
+    if (pass->options.bf16)
+        return gemm16_open(&pass->gemm16, pass->pool, pass->ops, &room);
+    return gemm_open(&pass->gemm, pass->pool, pass->ops, width);
+}
+
 enum status pass_open(struct pass **out, const struct model_config *config, const struct param_table *table,
                       struct pool *pool, const struct ops *ops, const struct pass_options *options) {
     *out = NULL;
@@ -43,10 +53,11 @@ enum status pass_open(struct pass **out, const struct model_config *config, cons
     *pass = (struct pass){.config = config, .table = table, .pool = pool, .ops = ops, .options = *options};
     if (pass->options.max_examples > options->max_tokens) // a text has a token at least
         pass->options.max_examples = options->max_tokens;
-    size_t max_n = most(config->ffn, most(2 * (size_t)config->hidden, config->labels));
+    if (pass->options.max_parts == 0)
+        pass->options.max_parts = PASS_PARTS_MAX;
     enum status status = activations_open(&pass->act, config, &pass->options, pool_threads(pool));
     if (status == STATUS_OK)
-        status = gemm_open(&pass->gemm, pool, ops, max_n);
+        status = products_open(pass);
     if (status == STATUS_OK)
         *out = pass;
     else
@@ -57,14 +68,14 @@ enum status pass_open(struct pass **out, const struct model_config *config, cons
 void pass_close(struct pass *pass) {
     if (!pass)
         return;
-    if (pass->gemm)
-        gemm_close(pass->gemm);
+    gemm_close(pass->gemm);
+    gemm16_close(pass->gemm16);
     activations_close(&pass->act);
     free(pass);
 }
 
 uint64_t pass_bytes(const struct pass *pass) {
-    return pass->act.arena.size;
+    return pass->act.arena.size + (pass->gemm16 ? gemm16_bytes(pass->gemm16) : 0);
 }
 
 const struct ops *pass_ops(const struct pass *pass) {
@@ -73,7 +84,14 @@ const struct ops *pass_ops(const struct pass *pass) {
 
 void pass_use(struct pass *pass, const struct ops *ops) {
     pass->ops = ops;
-    gemm_use(pass->gemm, ops);
+    if (pass->gemm16)
+        gemm16_use(pass->gemm16, ops);
+    else
+        gemm_use(pass->gemm, ops);
+}
+
+void pass_copy(struct pass *pass, const float *copy) {
+    pass->copy = copy;
 }
 
 static enum status room_check(const struct pass *pass, const struct batch *batch) {
@@ -81,8 +99,9 @@ static enum status room_check(const struct pass *pass, const struct batch *batch
     if (batch->tokens > room->max_tokens || batch->size > room->max_examples)
         return status_set(STATUS_DATA, "batch: %u tokens in %u texts; there is room for %u in %u", batch->tokens,
                           batch->size, room->max_tokens, room->max_examples);
-    if (batch->parts == 0 || batch->parts > PASS_PARTS_MAX || (batch->parts & (batch->parts - 1)))
-        return status_set(STATUS_ARGUMENT, "batch: %u parts are no power of two up to 4096", batch->parts);
+    if (batch->parts == 0 || batch->parts > room->max_parts || (batch->parts & (batch->parts - 1)))
+        return status_set(STATUS_ARGUMENT, "batch: %u parts are no power of two up to %u", batch->parts,
+                          room->max_parts);
     return STATUS_OK;
 }
 
@@ -164,7 +183,7 @@ void pass_squares(struct pass *pass, double *squares) {
 }
 
 void layer_forward(struct pass *pass, const float *weights, unsigned l) {
-    assert(pass->batch && l <= pass->config->layers + 1);
+    assert(pass->batch && l <= pass->config->layers + 1 && !pass->gemm16 == !pass->copy);
     if (l == 0)
         embeddings_forward(pass, weights);
     else if (l <= pass->config->layers)

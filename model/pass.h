@@ -24,7 +24,9 @@ static inline enum pass_rows pass_rows_of(const struct model_config *config) {
 struct pass_options {
     uint32_t max_tokens, max_examples, max_length; // of any batch it will see
     enum pass_rows rows;
-    bool training; // memory for backward; dropout
+    bool training;      // memory for backward; dropout
+    bool bf16;          // products of linear layers in bf16 (model/gemm16.h), of the weights' copy (pass_copy)
+    uint32_t max_parts; // of any batch; 0: PASS_PARTS_MAX
 };
 
 #define PASS_PARTS_MAX 4096u // parts of one batch
@@ -39,6 +41,10 @@ void pass_close(struct pass *pass);
 uint64_t pass_bytes(const struct pass *pass); // of the activation arena, mapped
 const struct ops *pass_ops(const struct pass *pass);
 void pass_use(struct pass *pass, const struct ops *ops); // from now on these ops: a decorator of the same set
+
+// The bf16 copy of the weights that a pass in bf16 reads from now on (table->pairs; optim/optimizer.h); borrowed. It
+// must be up to date with the weights of each layer that is run.
+void pass_copy(struct pass *pass, const float *copy);
 
 // Starts a batch. Ids, positions and lengths are checked here against the model (STATUS_DATA, never read out of range).
 // dropout_key 0: no dropout (evaluation). Borrows `batch` until the next one.

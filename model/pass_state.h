@@ -4,7 +4,7 @@
 #define FINETUNED_MODEL_PASS_STATE_H
 
 #include "model/activations.h"
-#include "model/gemm.h"
+#include "model/gemm16.h"
 #include "model/pass.h"
 #include "model/weights.h"
 
@@ -13,7 +13,9 @@ struct pass {
     const struct param_table *table;
     struct pool *pool;
     const struct ops *ops;
-    struct gemm *gemm;
+    struct gemm *gemm;     // NULL in bf16
+    struct gemm16 *gemm16; // of a pass in bf16
+    const float *copy;     // of the weights, in bf16
     struct pass_options options;
     struct activations act;
 

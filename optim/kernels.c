@@ -14,6 +14,7 @@ KERNELS_DECLARE(plain)
 #if defined(__x86_64__)
 KERNELS_DECLARE(avx2)
 KERNELS_DECLARE(avx512)
+KERNELS_DECLARE(avx512bf16)
 #endif
 
 static const struct optim_kernels tables[ISA_COUNT] = {
@@ -21,6 +22,7 @@ static const struct optim_kernels tables[ISA_COUNT] = {
 #if defined(__x86_64__)
     [ISA_AVX2] = KERNELS_TABLE(avx2),
     [ISA_AVX512] = KERNELS_TABLE(avx512),
+    [ISA_AVX512BF16] = KERNELS_TABLE(avx512bf16),
 #endif
 };
 

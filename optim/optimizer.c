@@ -11,13 +11,25 @@
 
 #define UPDATE_RUN 16384 // floats of one task: 64 KiB of each of four arenas, so about what a second cache holds
 
+// Blocks whose rows are odd in number are taken whole, since a pair of the bf16 copy does not go over a block's end;
+// else neighbouring blocks are one row of pairs.
+static uint64_t run_length(const struct param *param) {
+    const bool odd = param->layout == PARAM_TILES && param->shape[1] % 2;
+    return odd ? param->shape[1] * PARAM_TILE : UPDATE_RUN;
+}
+
 // Adds the parameter's runs at `runs` (NULL: only counts them); returns their number.
 static size_t runs_cut(struct run *runs, const struct param *param) {
+    const uint64_t length = run_length(param), pairs = length / PARAM_TILE / 2 + length / PARAM_TILE % 2;
     size_t n = 0;
-    for (uint64_t at = 0; at < param->size; at += UPDATE_RUN, n++) {
+    for (uint64_t at = 0; at < param->size; at += length, n++) {
         uint64_t left = param->size - at;
         if (runs)
-            runs[n] = (struct run){param->offset + at, (uint32_t)(left < UPDATE_RUN ? left : UPDATE_RUN), param->decay};
+            runs[n] = (struct run){.offset = param->offset + at,
+                                   .pairs = param->pairs + n * pairs * PARAM_TILE,
+                                   .n = (uint32_t)(left < length ? left : length),
+                                   .decay = param->decay,
+                                   .copied = param->layout == PARAM_TILES};
     }
     return n;
 }
@@ -195,6 +207,13 @@ struct update_work {
     struct adamw_rates rates; // with decay
 };
 
+static void run_copy(const struct optimizer *optimizer, const struct run *run) {
+    const struct optimizer_state *state = optimizer->state;
+    float *copy = optimizer->options.copy;
+    if (copy && run->copied)
+        state->ops->pairs_tile(copy + run->pairs, optimizer->weights + run->offset, run->n / PARAM_TILE);
+}
+
 static void update_task(void *context, size_t task, unsigned thread) {
     (void)thread;
     const struct update_work *work = context;
@@ -206,6 +225,7 @@ static void update_task(void *context, size_t task, unsigned thread) {
     state->kernels->adamw(optimizer->weights + run->offset, optimizer->exp_avg + run->offset,
                           optimizer->exp_avg_sq + run->offset, optimizer->pending->gradient + run->offset, run->n,
                           &rates);
+    run_copy(optimizer, run);
 }
 
 bool bucket_due(const struct optimizer *optimizer, unsigned l) {
@@ -250,4 +270,16 @@ void optimizer_resume(struct optimizer *optimizer, uint64_t step) {
     assert(optimizer->pending->n_due == 0);
     optimizer->step = step;
     rows_resume(optimizer);
+}
+
+static void copy_task(void *context, size_t task, unsigned thread) {
+    const struct optimizer *optimizer = context;
+    (void)thread;
+    run_copy(optimizer, &((const struct optimizer_state *)optimizer->state)->runs[task]);
+}
+
+void optimizer_copy(struct optimizer *optimizer) {
+    const struct optimizer_state *state = optimizer->state;
+    if (optimizer->options.copy)
+        pool_run(optimizer->pool, copy_task, optimizer, state->bucket_runs[optimizer->table->n_buckets]);
 }

@@ -17,6 +17,7 @@
 struct optimizer_options {
     double beta1, beta2, eps, weight_decay, clip; // clip 0 = off
     struct schedule schedule;
+    float *copy; // (table->pairs) the bf16 copy of the weights, kept up to date with them; NULL: none. Borrowed
     const double *shares; // (n_buckets) each bucket's share of the learning rate; NULL: all 1. Copied at open
 };
 
@@ -68,5 +69,7 @@ void bucket_rows(const struct optimizer *optimizer, struct row_set *out, const s
 void params_current(struct optimizer *optimizer);
 // Goes on at this step: weights and moments have been loaded, all of them up to date.
 void optimizer_resume(struct optimizer *optimizer, uint64_t step);
+// Makes the bf16 copy anew, if there is one: where weights were written by others.
+void optimizer_copy(struct optimizer *optimizer);
 
 #endif

@@ -12,8 +12,10 @@
 // A run of floats of one parameter: a task of the update.
 struct run {
     uint64_t offset; // floats from the arena's start
+    uint64_t pairs;  // of PARAM_TILES: from the bf16 copy's start
     uint32_t n;      // floats
-    uint32_t decay;  // whether weight decay applies
+    bool decay;      // whether weight decay applies
+    bool copied;     // PARAM_TILES: has a bf16 copy
 };
 
 // Pieces of one parameter (param_sum) that one task sums, from `first` on.

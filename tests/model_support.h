@@ -24,7 +24,7 @@ struct rig {
     struct model_config config;
     struct param_table table;
     struct arena arenas[2];
-    float *weights, *gradients;
+    float *weights, *gradients, *copy; // copy: of the weights in bf16, for a pass in bf16
     struct pool *pool;
     struct pass *pass;
 };
@@ -54,15 +54,33 @@ static inline void rig_read(struct rig *rig, const char *folder) {
 static inline void rig_pass_close(struct rig *rig) {
     pass_close(rig->pass);
     rig->pass = NULL;
+    free(rig->copy);
+    rig->copy = NULL;
     if (rig->pool)
         pool_close(rig->pool);
     rig->pool = NULL;
+}
+
+// The bf16 copy of the weights as they are now.
+static inline void rig_copy(struct rig *rig, const struct ops *ops) {
+    rig->copy = malloc((rig->table.pairs + 1) * sizeof *rig->copy);
+    assert_non_null(rig->copy);
+    for (size_t i = 0; i < rig->table.n; i++) {
+        const struct param *param = &rig->table.at[i];
+        const uint64_t k = param->shape[1], blocks = param->layout == PARAM_TILES ? param->size / (k * PARAM_TILE) : 0;
+        for (uint64_t b = 0; b < blocks; b++)
+            ops->pairs_tile(rig->copy + param->pairs + b * param_pairs(param),
+                            rig->weights + param->offset + b * k * PARAM_TILE, k);
+    }
+    pass_copy(rig->pass, rig->copy);
 }
 
 static inline void rig_pass_open(struct rig *rig, enum isa isa, unsigned threads, const struct pass_options *options) {
     rig_pass_close(rig);
     assert_ok(pool_open(&rig->pool, threads));
     assert_ok(pass_open(&rig->pass, &rig->config, &rig->table, rig->pool, ops_table(isa), options));
+    if (options->bf16)
+        rig_copy(rig, ops_table(isa));
 }
 
 static inline void rig_close(struct rig *rig) {

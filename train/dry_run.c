@@ -15,7 +15,7 @@
 #define PROGRAM_BYTES ((uint64_t)64 << 20) // code, libraries, MPI's buffers, tokenizer: measured 40 to 60 MiB
 
 struct dry_memory dry_memory(const struct trainer *t) {
-    struct dry_memory m = {.weights = t->arena.size,
+    struct dry_memory m = {.weights = t->arena.size + t->copy_arena.size,
                            .moments = 2 * t->arena.size,
                            .gradients = t->gradients_bytes,
                            .activations = pass_bytes(t->pass),

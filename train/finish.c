@@ -53,6 +53,7 @@ static enum status finish_best(struct trainer *t) {
     if (status == STATUS_OK && strcmp(best.run_id, t->state.run_id) != 0)
         status = status_set(STATUS_DATA, "%s has become another run's", path);
     if (status == STATUS_OK) {
+        optimizer_copy(t->optimizer);
         t->weights_step = best.step;
         t->weights_epoch = best.epoch;
     }

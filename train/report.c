@@ -119,7 +119,7 @@ static void json_memory(struct text *json, const struct trainer *t, const struct
     key_add(json, "memory");
     text_printf(json, "{\"rss_max_bytes\": %" PRIu64, from->rss_max);
     inner_count(json, "rss_sum_bytes", from->rss_sum);
-    inner_count(json, "weights_and_moments_bytes", 3 * t->arena.size);
+    inner_count(json, "weights_and_moments_bytes", 3 * t->arena.size + t->copy_arena.size);
     inner_count(json, "gradients_bytes", t->gradients_bytes);
     inner_count(json, "activations_bytes", pass_bytes(t->pass));
     text_puts(json, "}");

@@ -115,12 +115,13 @@ static enum status resume_differs(const struct job *job, const char *config, con
 
 // What differs is said before the texts are tokenised and anything of the run is changed. (`parts` may only be known
 // afterwards.)
-static enum status resume_early(const struct trainer *t, const char *path) {
+static enum status resume_early(struct trainer *t, const char *path) {
     struct trainer_state saved = {0};
     char *config = NULL;
     enum status status;
-    TRY_GOTO(resume_config(&config, t), done);
     TRY_GOTO(checkpoint_state(&saved, path), done);
+    precision_adopt(t, saved.precision);
+    TRY_GOTO(resume_config(&config, t), done);
     status = resume_differs(t->job, config, &saved, path);
 done:
     trainer_state_release(&saved);
@@ -181,6 +182,7 @@ static enum status resume_read(struct trainer *t) {
     TRY_GOTO(checkpoint_load(&t->arenas, &saved, &t->table, t->from), done);
     TRY_GOTO(resume_differs(t->job, t->state.config, &saved, t->from), done);
     resume_adopt(t, &saved);
+    optimizer_copy(t->optimizer);
 done:
     trainer_state_release(&saved);
     return status;

@@ -88,9 +88,12 @@ static enum status setup_pass(struct trainer *t) {
                                    .max_examples = t->batch_examples,
                                    .max_length = (uint32_t)t->job->data.max_length,
                                    .rows = pass_rows_of(&t->inputs.config),
-                                   .training = true};
+                                   .training = true,
+                                   .bf16 = trainer_bf16(t),
+                                   .max_parts = t->parts_own};
     TRY(pass_open(&t->pass, &t->inputs.config, &t->table, t->pool, t->ops, &options));
     pass_targets(t->pass, plain ? NULL : &t->targets);
+    pass_copy(t->pass, t->copy);
     return STATUS_OK;
 }
 
@@ -123,14 +126,25 @@ static enum status setup_shares(const struct trainer *t, double **shares) {
     return STATUS_OK;
 }
 
+static enum status setup_copy(struct trainer *t) {
+    size_t bytes = arena_piece(t->table.pairs * sizeof(float));
+    if (!trainer_bf16(t))
+        return STATUS_OK;
+    TRY(arena_init(&t->copy_arena, bytes, true));
+    t->copy = arena_take(&t->copy_arena, bytes);
+    return STATUS_OK;
+}
+
 static enum status setup_arenas(struct trainer *t) {
     struct optimizer_options options = setup_optimizer(t);
     double *shares;
     size_t bytes = arena_piece(t->table.floats * sizeof(float));
     TRY(arena_init(&t->arena, bytes, true));
     t->arenas.weights = arena_take(&t->arena, bytes);
+    TRY(setup_copy(t));
     TRY(setup_shares(t, &shares));
     options.shares = shares;
+    options.copy = t->copy;
     enum status status = optimizer_open(&t->optimizer, &t->table, t->pool, t->arenas.weights, &options);
     free(shares);
     TRY(status);
@@ -183,10 +197,12 @@ enum status setup_plan(struct trainer *t) {
 enum status setup_model(struct trainer *t) {
     TRY(setup_arenas(t));
     TRY(setup_pass(t));
-    log_info("memory: weights and moments %.1f MiB, gradients %.1f MiB, activations %.1f MiB at most (%u tokens), "
+    log_info("memory: weights and moments %.1f MiB%s, gradients %.1f MiB, activations %.1f MiB at most (%u tokens), "
              "saves %.1f MiB at most; %u part%s, %u on each rank",
-             3.0 * (double)t->arena.size / 1048576, (double)t->gradients_bytes / 1048576,
-             (double)pass_bytes(t->pass) / 1048576, t->batch_tokens, (double)save_aside(t) / 1048576, t->plan.parts,
-             t->plan.parts == 1 ? "" : "s", t->parts_own);
-    return setup_weights(t);
+             (3.0 * (double)t->arena.size + (double)t->copy_arena.size) / 1048576, t->copy ? " with the bf16 copy" : "",
+             (double)t->gradients_bytes / 1048576, (double)pass_bytes(t->pass) / 1048576, t->batch_tokens,
+             (double)save_aside(t) / 1048576, t->plan.parts, t->plan.parts == 1 ? "" : "s", t->parts_own);
+    TRY(setup_weights(t));
+    optimizer_copy(t->optimizer);
+    return STATUS_OK;
 }

@@ -15,9 +15,11 @@
 
 // <out>/job.yaml: the resolved job. Its paths are absolute, so that it can be read from any working directory, and it
 // goes on from the newest checkpoint, whatever this start was told to begin with.
-static enum status open_job_file(const struct job *job) {
+static enum status open_job_file(const struct trainer *t) {
+    const struct job *job = t->job;
     char onwards[] = "auto";
     struct job resolved = *job;
+    resolved.train.precision = trainer_bf16(t) ? JOB_BF16 : JOB_FP32;
     resolved.checkpoints.resume = onwards;
     char **paths[] = {&resolved.out,        &resolved.model.vocab,     &resolved.data.dir,
                       &resolved.data.cache, &resolved.checkpoints.dir, &resolved.model.base};
@@ -61,7 +63,7 @@ static enum status open_hardware(struct trainer *t) {
     t->ops = ops_table(isa);
     if (!t->ops)
         return status_set(STATUS_DEVICE, "this build has no kernels for %s", isa_name(isa));
-    snprintf(t->state.precision, sizeof t->state.precision, "fp32");
+    precision_begin(t);
     TRY(pool_open(&t->pool, open_threads(t)));
     t->checkpoints.pool = t->pool;
     return STATUS_OK;
@@ -131,7 +133,7 @@ static enum status open_ready(struct trainer *t) {
     bool fewer = t->complete && t->state.steps_total < t->state.step; // not the job that was run
     if (t->comm->rank == 0 && !t->look && !fewer) {
         TRY(folder_held(t));
-        TRY(open_job_file(t->job));
+        TRY(open_job_file(t));
     }
     pulse_step(t->state.step);
     t->started = clock_seconds();
@@ -142,7 +144,7 @@ static enum status open_ready(struct trainer *t) {
     t->idle = t->from && trainer_ended(t) && !t->state.evaluation_due && !t->best_lost;
     if (t->look)
         return STATUS_OK;
-    TRY(peak_measure(&t->peak_flops, t->ops, t->pool));
+    TRY(peak_measure(&t->peak_flops, t->ops, t->pool, trainer_bf16(t)));
     t->peak_flops *= t->comm->world;
     if (t->from && !t->complete && t->state.steps_total < t->state.step)
         log_warn("%s is at step %llu, and this job asks for %llu: nothing is trained, and its models are those of the "
@@ -184,6 +186,7 @@ static enum status trainer_phases(struct trainer *t, const struct job *job, stru
     TRY(folder_shared(t));
     TRY(inputs_begin(&t->inputs, job, base, comm));
     TRY(resume_choose(t));
+    TRY(precision_settle(t));
     TRY(boundary_asked(t, STOPPED_EARLY));
     pulse_set(PULSE_TOKENISE);
     TRY(open_tokens(t));
@@ -214,6 +217,7 @@ void trainer_close(struct trainer *t) {
     buckets_close(t->buckets);
     pass_close(t->pass);
     arena_release(&t->arena);
+    arena_release(&t->copy_arena);
     param_table_release(&t->table);
     row_set_release(&t->rows);
     row_set_release(&t->changes);

@@ -84,6 +84,8 @@ struct trainer {
     struct row_set changes;          // those that the update before its forward pass may change
     struct arena arena;              // weights; the moments are the optimizer's
     struct checkpoint_arenas arenas; // (table.floats) each
+    struct arena copy_arena;         // of `copy`
+    float *copy;                     // (table.pairs) the weights in bf16, kept by the optimizer; NULL in fp32
     struct pass *pass;
     struct buckets *buckets; // NULL, as is the optimizer, once trainer_finish has closed them
     uint64_t gradients_bytes;
@@ -189,6 +191,13 @@ const char *evaluation_official(const struct trainer *trainer, const struct eval
 // An `eval` event's keys from "loss" on, as the inside of a JSON object.
 void evaluation_print(struct text *out, const struct trainer *trainer, const struct evaluation *evaluation);
 void evaluation_release(struct evaluation *evaluation);
+
+// precision.c, in this order: what the job says; what a checkpoint has, if the job says auto (rank 0); what all ranks
+// compute in from now on (collective), in state.precision.
+void precision_begin(struct trainer *trainer);
+void precision_adopt(struct trainer *trainer, const char *saved);
+enum status precision_settle(struct trainer *trainer);
+bool trainer_bf16(const struct trainer *trainer);
 
 // resume.c, in this order. Which checkpoint it is, once the inputs are known; a job that differs is refused here. Then
 // its weights and state, or a fresh run's id: up to here nothing of the run in the folder has changed. Last what it

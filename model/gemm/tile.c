@@ -56,8 +56,8 @@ GEMM_INLINE void tile_run(const struct tile *t, const size_t rows, const bool ac
 #pragma GCC unroll 14
         for (size_t r = 0; r < rows; r++) {
             const gemm_vector a = GEMM_ALL(x[r / 3][r % 3 * ldx]);
-            sum[r][0] = GEMM_FMA(a, b0, sum[r][0]);
-            sum[r][1] = GEMM_FMA(a, b1, sum[r][1]);
+            sum[r][0] = GEMM_DOT(a, b0, sum[r][0]);
+            sum[r][1] = GEMM_DOT(a, b1, sum[r][1]);
         }
 #pragma GCC unroll 5
         for (size_t i = 0; i < (rows + 2) / 3; i++)
@@ -102,8 +102,8 @@ static tile_function *const functions[GEMM_ROWS + 1][2] = {
 #endif
 };
 
-void ISA_NAME(gemm_tile)(float *y, size_t ldy, const float *x, size_t ldx, const float *block, const float *bias,
-                         size_t rows, size_t k, size_t columns, bool accumulate) {
+void GEMM_NAME(gemm_tile)(float *y, size_t ldy, const float *x, size_t ldx, const float *block, const float *bias,
+                          size_t rows, size_t k, size_t columns, bool accumulate) {
     for (size_t run = 0, runs = GEMM_RUNS(rows); run < runs; run++) {
         const size_t m0 = rows * run / runs, m1 = rows * (run + 1) / runs;
         for (size_t n = 0; n < columns; n += GEMM_ACROSS * GEMM_WIDTH) {
@@ -123,13 +123,13 @@ void ISA_NAME(gemm_tile)(float *y, size_t ldy, const float *x, size_t ldx, const
 
 #else
 
-void ISA_NAME(gemm_tile)(float *y, size_t ldy, const float *x, size_t ldx, const float *block, const float *bias,
-                         size_t rows, size_t k, size_t columns, bool accumulate) {
+void GEMM_NAME(gemm_tile)(float *y, size_t ldy, const float *x, size_t ldx, const float *block, const float *bias,
+                          size_t rows, size_t k, size_t columns, bool accumulate) {
     for (size_t m = 0; m < rows; m++)
         for (size_t n = 0; n < columns; n++) {
             float sum = accumulate ? y[m * ldy + n] : bias ? bias[n] : 0.0f;
             for (size_t i = 0; i < k; i++)
-                sum = fmaf(x[m * ldx + i], block[i * GEMM_TILE + n], sum);
+                sum = GEMM_DOT_ONE(x[m * ldx + i], block[i * GEMM_TILE + n], sum);
             y[m * ldy + n] = sum;
         }
 }

@@ -2,6 +2,11 @@
 // The few vector operations of the tile kernels, for AVX-512 and AVX2. Elsewhere GEMM_ROWS is not defined and the
 // kernels are their plain definitions. Two vectors of accumulators across and GEMM_ROWS down, two of the tile and one
 // broadcast fill the register file.
+//
+// The kernels are compiled twice for each instruction set: for floats, and with GEMM_PAIRS for bf16, where an element
+// of x, dy and the tile is 32 bits wide all the same and holds two neighbours of the summed dimension (gemm/pairs.h).
+// Accumulators, bias and results are floats in both. GEMM_DOT(a, b, c) adds an element's product to c: of floats
+// fma(a, b, c), of pairs what VDPBF16PS does.
 #ifndef FINETUNED_MODEL_GEMM_VECTOR_H
 #define FINETUNED_MODEL_GEMM_VECTOR_H
 
@@ -9,6 +14,15 @@
 
 #define GEMM_TILE 32  // columns of a tile
 #define GEMM_ACROSS 2 // vectors of accumulators
+
+#ifdef GEMM_PAIRS
+#include "model/gemm/pairs.h"
+#define GEMM_NAME(name) ISA_NAME(name##_pairs)
+#define GEMM_DOT_ONE(a, b, c) pairs_dot(a, b, c)
+#else
+#define GEMM_NAME(name) ISA_NAME(name)
+#define GEMM_DOT_ONE(a, b, c) fmaf(a, b, c)
+#endif
 
 #if defined(__AVX512F__)
 
@@ -28,6 +42,9 @@ typedef __mmask16 gemm_mask;
 #define GEMM_LOAD_MASK(p, mask) _mm512_maskz_loadu_ps(mask, p)
 #define GEMM_STORE_MASK(p, mask, v) _mm512_mask_storeu_ps(p, mask, v)
 #define GEMM_KEEP(v, mask) _mm512_maskz_mov_ps(mask, v)
+#define GEMM_EVEN(pairs) _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(pairs), 16))
+#define GEMM_ODD(pairs)                                                                                                \
+    _mm512_castsi512_ps(_mm512_and_si512(_mm512_castps_si512(pairs), _mm512_set1_epi32((int)0xffff0000u)))
 
 // The first n lanes; n may be more than there are, or fewer than none.
 static inline gemm_mask gemm_mask_first(ptrdiff_t n) {
@@ -52,6 +69,8 @@ typedef __m256i gemm_mask;
 #define GEMM_LOAD_MASK(p, mask) _mm256_maskload_ps(p, mask)
 #define GEMM_STORE_MASK(p, mask, v) _mm256_maskstore_ps(p, mask, v)
 #define GEMM_KEEP(v, mask) _mm256_and_ps(v, _mm256_castsi256_ps(mask))
+#define GEMM_EVEN(pairs) _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(pairs), 16))
+#define GEMM_ODD(pairs) _mm256_and_ps(pairs, _mm256_castsi256_ps(_mm256_set1_epi32((int)0xffff0000u)))
 
 static inline gemm_mask gemm_mask_first(ptrdiff_t n) {
     const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
@@ -61,6 +80,14 @@ static inline gemm_mask gemm_mask_first(ptrdiff_t n) {
 #endif
 
 #define GEMM_INLINE static inline __attribute__((always_inline))
+
+#if defined(GEMM_PAIRS) && defined(__AVX512BF16__)
+#define GEMM_DOT(a, b, c) _mm512_dpbf16_ps(c, (__m512bh)(a), (__m512bh)(b))
+#elif defined(GEMM_PAIRS)
+#define GEMM_DOT(a, b, c) GEMM_FMA(GEMM_EVEN(a), GEMM_EVEN(b), GEMM_FMA(GEMM_ODD(a), GEMM_ODD(b), c))
+#else
+#define GEMM_DOT(a, b, c) GEMM_FMA(a, b, c)
+#endif
 
 // Cuts n rows into runs of nearly equal length, at most GEMM_ROWS: a run of one row would leave most of the registers
 // idle.

@@ -39,8 +39,8 @@ GEMM_INLINE void weight_part(gemm_vector sum[GEMM_ROWS][GEMM_ACROSS], const stru
 #pragma GCC unroll 14
         for (size_t r = 0; r < rows; r++) {
             const gemm_vector a = GEMM_ALL(x[r]);
-            sum[r][0] = GEMM_FMA(a, d0, sum[r][0]);
-            sum[r][1] = GEMM_FMA(a, d1, sum[r][1]);
+            sum[r][0] = GEMM_DOT(a, d0, sum[r][0]);
+            sum[r][1] = GEMM_DOT(a, d1, sum[r][1]);
         }
     }
 }
@@ -114,8 +114,8 @@ static weight_function *const functions[GEMM_ROWS + 1][2] = {
 #endif
 };
 
-void ISA_NAME(gemm_weight_tile)(float *dblock, const float *dy, size_t ldy, const float *x, size_t ldx,
-                                const uint32_t *offsets, uint32_t parts, size_t k0, size_t k1, size_t columns) {
+void GEMM_NAME(gemm_weight_tile)(float *dblock, const float *dy, size_t ldy, const float *x, size_t ldx,
+                                 const uint32_t *offsets, uint32_t parts, size_t k0, size_t k1, size_t columns) {
     for (size_t run = 0, n = k1 - k0, runs = GEMM_RUNS(n); run < runs; run++) {
         const size_t k = k0 + n * run / runs, rows = k0 + n * (run + 1) / runs - k;
         for (size_t c = 0; c < GEMM_TILE; c += ACROSS) {
@@ -135,15 +135,15 @@ void ISA_NAME(gemm_weight_tile)(float *dblock, const float *dy, size_t ldy, cons
 
 #else
 
-void ISA_NAME(gemm_weight_tile)(float *dblock, const float *dy, size_t ldy, const float *x, size_t ldx,
-                                const uint32_t *offsets, uint32_t parts, size_t k0, size_t k1, size_t columns) {
+void GEMM_NAME(gemm_weight_tile)(float *dblock, const float *dy, size_t ldy, const float *x, size_t ldx,
+                                 const uint32_t *offsets, uint32_t parts, size_t k0, size_t k1, size_t columns) {
     float stack[TREE_LEVELS][GEMM_TILE], sums[GEMM_TILE];
     for (size_t k = k0; k < k1; k++) {
         for (uint32_t p = 0; p < parts; p++) {
             memset(sums, 0, sizeof sums);
             for (size_t t = offsets[p]; t < offsets[p + 1]; t++)
                 for (size_t n = 0; n < columns; n++)
-                    sums[n] = fmaf(x[t * ldx + k], dy[t * ldy + n], sums[n]);
+                    sums[n] = GEMM_DOT_ONE(x[t * ldx + k], dy[t * ldy + n], sums[n]);
             tree_push(stack[0], sums, p, GEMM_TILE);
         }
         memcpy(dblock + k * GEMM_TILE, stack[tree_root(parts)], sizeof sums);

@@ -38,6 +38,16 @@ void ISA_NAME(gemm_weight_tile)(float *dblock, const float *dy, size_t ldy, cons
 
 void ISA_NAME(gemm_transpose)(float *panel, const float *tiles, size_t n, size_t k, size_t k0);
 
+double ISA_NAME(bf16_peak)(uint64_t rounds);
+void ISA_NAME(gemm_tile_pairs)(float *y, size_t ldy, const float *x, size_t ldx, const float *block, const float *bias,
+                               size_t rows, size_t k, size_t columns, bool accumulate);
+void ISA_NAME(gemm_weight_tile_pairs)(float *dblock, const float *dy, size_t ldy, const float *x, size_t ldx,
+                                      const uint32_t *offsets, uint32_t parts, size_t k0, size_t k1, size_t columns);
+void ISA_NAME(gemm_transpose_pairs)(float *panel, const float *tiles, size_t n, size_t k, size_t k0);
+void ISA_NAME(pairs_row)(float *to, const float *from, size_t n);
+void ISA_NAME(pairs_rows)(float *to, const float *even, const float *odd, size_t n);
+void ISA_NAME(pairs_tile)(float *to, const float *from, size_t k);
+
 extern const struct ops ISA_NAME(ops_table_);
 
 #endif

@@ -42,3 +42,25 @@ double ISA_NAME(fma_peak)(uint64_t rounds) {
         __asm__ volatile("" ::"x"(chain[i])); // the result is wanted, for the compiler
     return 2.0 * WIDTH * CHAINS * (double)rounds;
 }
+
+// The same of pairs of bf16. Where there is no instruction for them their product is two multiply-adds of numbers that
+// such a loop widens once, before it.
+double ISA_NAME(bf16_peak)(uint64_t rounds) {
+#ifdef __AVX512BF16__
+    const __m512i bits = _mm512_set1_epi32(0x3e803e80); // pairs of 1/4
+    const __m512bh quarters = (__m512bh)bits;
+    __m512 chain[CHAINS];
+    for (int i = 0; i < CHAINS; i++)
+        chain[i] = _mm512_setzero_ps();
+    for (uint64_t r = 0; r < rounds; r++) {
+#pragma GCC unroll 12
+        for (int i = 0; i < CHAINS; i++)
+            chain[i] = _mm512_dpbf16_ps(chain[i], quarters, quarters);
+    }
+    for (int i = 0; i < CHAINS; i++)
+        __asm__ volatile("" ::"x"(chain[i]));
+    return 4.0 * WIDTH * CHAINS * (double)rounds;
+#else
+    return ISA_NAME(fma_peak)(rounds);
+#endif
+}

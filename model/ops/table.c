@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/ops/declare.h"
 
-#if defined(__AVX512F__)
+#if defined(__AVX512BF16__)
+#define TABLE_ISA ISA_AVX512BF16
+#elif defined(__AVX512F__)
 #define TABLE_ISA ISA_AVX512
 #elif defined(__AVX2__)
 #define TABLE_ISA ISA_AVX2
@@ -33,4 +35,11 @@ const struct ops ISA_NAME(ops_table_) = {
     .gemm_tile = ISA_NAME(gemm_tile),
     .gemm_weight_tile = ISA_NAME(gemm_weight_tile),
     .gemm_transpose = ISA_NAME(gemm_transpose),
+    .bf16_peak = ISA_NAME(bf16_peak),
+    .gemm_tile_pairs = ISA_NAME(gemm_tile_pairs),
+    .gemm_weight_tile_pairs = ISA_NAME(gemm_weight_tile_pairs),
+    .gemm_transpose_pairs = ISA_NAME(gemm_transpose_pairs),
+    .pairs_row = ISA_NAME(pairs_row),
+    .pairs_rows = ISA_NAME(pairs_rows),
+    .pairs_tile = ISA_NAME(pairs_tile),
 };

@@ -388,10 +388,10 @@ def yaml_text(tree, depth=0):
 
 
 def job_tree(data, out, **keys):
-    """A small job; `keys`: more of them, with __ for the dot (train__batch=8)."""
+    """A small job; `keys`: more of them, with __ for the dot (train__batch=8). In fp32, so that it is the same on every processor."""
     tree = {"out": out, "threads": 1, "model": {"base": "random:tiny"},
             "data": {"dir": data, "task": "emotion", "max_length": 40},
-            "train": {"epochs": 2, "batch": 8, "lr": 1e-3, "parts": 4}, "log": {"every": 1, "samples": True}}
+            "train": {"epochs": 2, "batch": 8, "lr": 1e-3, "parts": 4, "precision": "fp32"}, "log": {"every": 1, "samples": True}}
     for key, value in keys.items():
         at, _, name = key.rpartition("__")
         (tree.setdefault(at, {}) if at else tree)[name] = value

@@ -118,7 +118,7 @@ class Gemm(Bench):
 
     def test_sets(self):
         """Every instruction set, on a shape whose rows and columns fill no tile."""
-        for isa in ("plain", "avx2", "avx512"):
+        for isa in ("plain", "avx2", "avx512", "avx512bf16"):
             result = s.run("bench", "gemm", "--json", "--ms", 1, "--threads", 1, "--isa", isa, "--shape", "31x33x35")
             if result.rc == 69:
                 self.assertIn(isa, result.err)
@@ -137,7 +137,7 @@ class Gemm(Bench):
     def test_wrong(self):
         for shape in ("", "1", "1x2", "0x1x1", "1x1x65537", "1x1x1x1", "ax1x1", "1x-1x1", "1x1x", "99999999999999999999x1x1"):
             self.refused(64, "--shape", "gemm", "--shape", shape)
-        self.refused(64, "plain, avx2, avx512", "gemm", "--isa", "sse")
+        self.refused(64, "plain, avx2, avx512, avx512bf16", "gemm", "--isa", "sse")
         self.refused(64, "--threads", "gemm", "--threads", "0")
         self.refused(64, "argument", "gemm", "word")
 

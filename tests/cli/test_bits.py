@@ -10,7 +10,7 @@ import threading
 import shim
 import support as s
 
-SETS = ("plain", "avx2", "avx512")
+SETS = ("plain", "avx2", "avx512", "avx512bf16")
 LENGTHS = (0, 1, 2, 5, 11, 12, 13, 14, 15, 25, 26, 27, 29, 30, 31, 45, 46, 47, 61, 62, 63, 94, 126, 127, 189, 222, 223, 254, 255, 400, 509, 510)
 
 

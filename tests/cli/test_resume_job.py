@@ -26,10 +26,10 @@ REFUSED = {
     "train.warmup": ("1.0", "2.0"), "train.weight_decay": ("0.1", "0.0"), "train.betas": ("0.9,0.99", "[0.9, 0.999]"), "train.eps": ("1e-7", "1.0e-08"),
     "train.clip": ("0.5", "1.0"), "train.label_smoothing": ("0.1", "0.0"), "train.class_weights": ("balanced", "none"),
     "train.seed": ("43", "42"), "train.parts": ("2", "4"), "train.best_metric": ("loss", "official"), "train.early_stopping": ("5", "0"),
-    "train.layer_decay": ("0.9", "1.0"), "train.freeze": ("1", "none"),
+    "train.layer_decay": ("0.9", "1.0"), "train.freeze": ("1", "none"), "train.precision": ("bf16", "fp32"),
 }
 # key: a value that this start can't have at all (64), whatever was before.
-IMPOSSIBLE = {"model.head": ("question_answering", "data.format"), "train.precision": ("bf16", "not in this version")}
+IMPOSSIBLE = {"model.head": ("question_answering", "data.format")}
 # key: a value with which the end is the same, bit for bit.
 SAME = {
     "job": "another", "threads": "2", "data.cache": "{root}/cache", "data.columns.text": "t", "data.columns.label": "l", "data.columns.pair": "p",

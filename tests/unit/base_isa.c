@@ -9,6 +9,7 @@ static void test_names(void **state) {
     assert_string_equal(isa_name(ISA_PLAIN), "plain");
     assert_string_equal(isa_name(ISA_AVX2), "avx2");
     assert_string_equal(isa_name(ISA_AVX512), "avx512");
+    assert_string_equal(isa_name(ISA_AVX512BF16), "avx512bf16");
 }
 
 // True if the kernel lists all of `flags` (with blanks around each) for the first processor.
@@ -33,11 +34,12 @@ static void test_best(void **state) {
     (void)state;
     static const char *const v3[] = {"avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe", "xsave", NULL};
     static const char *const v4[] = {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl", NULL};
+    static const char *const bf16[] = {"avx512_bf16", NULL};
     char *cpuinfo;
     assert_ok(file_read(&cpuinfo, NULL, "/proc/cpuinfo", (size_t)64 << 20));
     enum isa wanted = ISA_PLAIN;
     if (cpu_has(cpuinfo, v3))
-        wanted = cpu_has(cpuinfo, v4) ? ISA_AVX512 : ISA_AVX2;
+        wanted = !cpu_has(cpuinfo, v4) ? ISA_AVX2 : cpu_has(cpuinfo, bf16) ? ISA_AVX512BF16 : ISA_AVX512;
     free(cpuinfo);
     assert_int_equal(isa_best(), wanted);
 }

@@ -82,7 +82,7 @@ static void test_design(void **state) {
     assert_true(job->model.dropout == -1 && job->train.lr == 5.0e-5 && job->train.betas[1] == 0.999);
     assert_int_equal(job->checkpoints.buffer, 512 << 20);
     assert_int_equal(job->log.level, LOG_INFO);
-    assert_int_equal(job->train.precision, JOB_FP32);
+    assert_int_equal(job->train.precision, JOB_PRECISION_AUTO);
     assert_true(job->export.to[JOB_EXPORT_HF] && !job->export.to[JOB_EXPORT_ONNX]);
 
     // the design's values are the defaults
@@ -263,18 +263,17 @@ static void test_structure(void **state) {
 
 static void test_later(void **state) {
     (void)state;
-    REFUSED("train:\n  precision: bf16\n", "x.yaml:2: train.precision: bf16: not in this version yet");
-    REFUSED("comm: {backend: ofi}", "comm.backend: ofi");
+    REFUSED("comm:\n  backend: ofi\n", "x.yaml:2: comm.backend: ofi: not in this version yet");
     REFUSED("comm: {backend: nccl}", "comm.backend: nccl");
     REFUSED("comm: {fabric: efa}", "comm.fabric: efa");
     REFUSED("comm: {reduce: bf16}", "comm.reduce: bf16");
     REFUSED("export: {to: [hf, onnx]}", "export.to: onnx: not in this version yet");
     REFUSED("export: {s3: s3://bucket/prefix}", "export.s3", "not in this version yet");
     REFUSED("export: {s3: http://bucket}", "export.s3", "s3://bucket/prefix");
-    refused_flags(LIST("--train.precision", "bf16"), LIST("--train.precision: bf16: not in this version yet"));
+    refused_flags(LIST("--comm.reduce", "bf16"), LIST("--comm.reduce: bf16: not in this version yet"));
     struct job *job; // a flag may take back what the file asks for
-    assert_ok(job_parse(&job, "train: {precision: bf16}", 24, "x.yaml",
-                        (const char *const[]){"--train.precision", "fp32"}, 2, JOB_NEED_NOTHING));
+    assert_ok(job_parse(&job, "comm: {reduce: bf16}", 20, "x.yaml", (const char *const[]){"--comm.reduce", "fp32"}, 2,
+                        JOB_NEED_NOTHING));
     job_free(job);
 }
 
@@ -585,19 +584,18 @@ static void test_defines_run(void **state) {
 }
 
 // Of an empty job every key has its default, also those that follow from others; what is set to something else has not.
-// `job` is named after the file, and train.precision is resolved.
+// `job` is named after the file.
 static void test_defaults(void **state) {
     (void)state;
     struct job *job;
     assert_ok(parse(&job, ""));
     for (size_t i = 0; job_key(i); i++)
-        if (!job_key_is_default(job, i) && strcmp(job_key(i), "train.precision") != 0 && strcmp(job_key(i), "job") != 0)
+        if (!job_key_is_default(job, i) && strcmp(job_key(i), "job") != 0)
             fail_msg("%s is not its default", job_key(i));
     job_free(job);
     assert_ok(parse(&job, "out: o\ndata: {cache: o/shards, task: x}\ncheckpoints: {dir: elsewhere}\n"
                           "export: {to: []}\ntrain: {lr: 5e-5, eps: 1e-7}\n"));
-    static const char *const set[] = {"job",       "out",       "data.task",       "checkpoints.dir",
-                                      "export.to", "train.eps", "train.precision", NULL};
+    static const char *const set[] = {"job", "out", "data.task", "checkpoints.dir", "export.to", "train.eps", NULL};
     for (size_t i = 0; job_key(i); i++) {
         bool wanted = false;
         for (size_t k = 0; set[k]; k++)

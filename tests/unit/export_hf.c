@@ -68,7 +68,8 @@ static void logits_same(const struct model *model, const char *golden) {
     assert_ok(safetensors_open(&expected, path));
     batch_room(&batch, json_object_get(from, "ids"));
     batch_read(&batch, from);
-    struct pass_options options = {batch.tokens, batch.size, batch.longest, pass_rows_of(&model->config), false};
+    struct pass_options options = {batch.tokens, batch.size, batch.longest, pass_rows_of(&model->config), false,
+                                   false,        0};
     rig_pass_open(&rig, isa_best(), 2, &options);
     rig_forward(&rig, &batch, 0);
     bool spans = model->config.head == HEAD_QUESTION_ANSWERING;

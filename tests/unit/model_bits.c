@@ -33,7 +33,8 @@ struct texts {
     float logits[TEXTS][LABELS]; // of each alone, by the plain definition on one thread
 };
 
-static const struct pass_options options = {TOKENS, TEXTS, LONGEST, PASS_FIRST, true};
+static const struct pass_options options = {TOKENS, TEXTS, LONGEST, PASS_FIRST, true, false, 0};
+static const struct pass_options options_bf16 = {TOKENS, TEXTS, LONGEST, PASS_FIRST, true, true, 0};
 
 static void rig_long(struct rig *rig, enum model_kind kind) {
     struct model_config config = config_small(kind, 32);
@@ -58,8 +59,9 @@ static void batch_text(struct batch *batch, const struct texts *texts, uint32_t 
     batch_add(batch, texts->ids[t], texts->types[t], lengths[t], (int32_t)(t % LABELS), t);
 }
 
-static void texts_alone(struct rig *rig, struct texts *texts, struct batch *batch, uint64_t key) {
-    rig_pass_open(rig, ISA_PLAIN, 1, &options);
+static void texts_alone(struct rig *rig, struct texts *texts, struct batch *batch, uint64_t key,
+                        const struct pass_options *how) {
+    rig_pass_open(rig, ISA_PLAIN, 1, how);
     for (uint32_t t = 0; t < TEXTS; t++) {
         batch_clear(batch);
         batch_text(batch, texts, t);
@@ -86,18 +88,18 @@ static enum isa isa_of(uint32_t round) {
     return ops_table(isa) ? isa : isa_best();
 }
 
-static void company_check(enum model_kind kind, uint64_t key) {
+static void company_check(enum model_kind kind, uint64_t key, const struct pass_options *how) {
     struct rig rig;
     struct batch batch;
     struct rng rng = rng_stream(21, key);
     rig_long(&rig, kind);
     struct texts *texts = texts_make(&rig.config, &rng);
     assert_ok(batch_open(&batch, TOKENS, TEXTS, 1));
-    texts_alone(&rig, texts, &batch, key);
+    texts_alone(&rig, texts, &batch, key, how);
     for (uint32_t round = 0; round < ROUNDS; round++) {
         uint32_t order[TEXTS];
         unsigned threads = 1 + (unsigned)rng_below(&rng, THREADS_MOST);
-        rig_pass_open(&rig, isa_of(round), threads, &options);
+        rig_pass_open(&rig, isa_of(round), threads, how);
         assert_int_equal(pool_threads(rig.pool), threads);
         batch_draw(&batch, order, texts, &rng);
         rig_forward(&rig, &batch, key);
@@ -114,8 +116,9 @@ static void company_check(enum model_kind kind, uint64_t key) {
 
 static void test_company(void **state) {
     (void)state;
-    company_check(MODEL_ROBERTA, 0);
-    company_check(MODEL_BERT, 1);
+    company_check(MODEL_ROBERTA, 0, &options);
+    company_check(MODEL_BERT, 1, &options);
+    company_check(MODEL_ROBERTA, 1, &options_bf16);
 }
 
 // All texts in one batch of four parts, which are cut where a quarter of the texts is.

@@ -85,7 +85,7 @@ static void model_check(struct model_config config, enum pass_rows rows, uint64_
     while (batch.size < 4);
     if (rig.config.head == HEAD_QUESTION_ANSWERING)
         batch_answers(&batch, &rng);
-    struct pass_options options = {200, 20, 12, rows, true};
+    struct pass_options options = {200, 20, 12, rows, true, false, 0};
     rig_pass_open(&rig, isa_best(), 1, &options);
     rig_step(&rig, &batch, 4711, losses, 1.0f / (float)batch.size);
     assert_true(loss_at(&rig, &batch, 4711) != loss_at(&rig, &batch, 4712)); // dropout is on

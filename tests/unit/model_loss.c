@@ -98,7 +98,7 @@ static void test_torch(void **state) {
     struct model_config config = config_small(MODEL_ROBERTA, 27);
     struct rig rig;
     struct batch batch;
-    struct pass_options options = {TEXTS, TEXTS, 12, PASS_FIRST, true};
+    struct pass_options options = {TEXTS, TEXTS, 12, PASS_FIRST, true, false, 0};
     config.labels = LABELS;
     rig_init(&rig, &config);
     rig_random(&rig, 3);
@@ -137,7 +137,7 @@ static void test_unlabelled(void **state) {
     struct rig rig;
     struct batch batch;
     double losses[4];
-    struct pass_options options = {TEXTS, TEXTS, 12, PASS_FIRST, true};
+    struct pass_options options = {TEXTS, TEXTS, 12, PASS_FIRST, true, false, 0};
     config.labels = LABELS;
     rig_init(&rig, &config);
     rig_random(&rig, 3);

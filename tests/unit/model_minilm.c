@@ -61,7 +61,7 @@ static void rig_check(struct rig *rig, const json_t *expected, enum isa isa) {
     batch_clear(&batch);
     for (size_t i = 0; i < n; i++)
         batch_add_json(&batch, json_array_get(lists, i), NULL, -1);
-    struct pass_options options = {batch.tokens, batch.size, batch.longest, PASS_ALL, false};
+    struct pass_options options = {batch.tokens, batch.size, batch.longest, PASS_ALL, false, false, 0};
     rig_pass_open(rig, isa, 2, &options);
     rig_forward(rig, &batch, 0);
     double *embeddings = calloc(n * rig->config.hidden, sizeof *embeddings);

@@ -4,6 +4,7 @@
 // last test counts them). What an op gives must also be the same bits on all instruction sets.
 #include "support.h"
 
+#include "base/bf16.h"
 #include "base/pool.h"
 #include "base/rng.h"
 #include "model/ops.h"
@@ -727,6 +728,155 @@ static void check_gemm_transpose(const struct ops *ops) {
         }
 }
 
+// The number that half `i` of a pair holds (0: the low one).
+static float half_of(float pair, int i) {
+    uint32_t bits;
+    memcpy(&bits, &pair, sizeof bits);
+    return bf16_to_float((uint16_t)(bits >> 16 * i));
+}
+
+// VDPBF16PS as Intel's manual has it.
+static float dot(float a, float b, float sum) {
+    return fmaf(half_of(a, 0), half_of(b, 0), fmaf(half_of(a, 1), half_of(b, 1), sum));
+}
+
+static float *pairs_normal(const struct ops *ops, size_t n) {
+    float *x = normals(2 * n, 0, 1), *pairs = floats(n);
+    ops->pairs_row(pairs, x, 2 * n);
+    free(x);
+    return pairs;
+}
+
+static void check_gemm_tile_pairs(const struct ops *ops) {
+    for (size_t rows = 1; rows <= 30; rows++)
+        for (size_t columns = 1; columns <= 32; columns += rows % 2 ? 31 : 5) {
+            const size_t k = 9 + rows;
+            float *x = pairs_normal(ops, rows * k), *block = pairs_normal(ops, k * 32), *bias = normals(columns, 0, 1);
+            float *y = floats(rows * 40), *want = floats(rows * 40);
+            for (size_t m = 0; m < rows; m++)
+                for (size_t n = 0; n < columns; n++) {
+                    float sum = bias[n];
+                    for (size_t i = 0; i < 2 * k; i++)
+                        sum = dot(x[m * k + i % k], block[i % k * 32 + n], sum);
+                    want[m * 40 + n] = sum;
+                }
+            ops->gemm_tile_pairs(y, 40, x, k, block, bias, rows, k, columns, false);
+            ops->gemm_tile_pairs(y, 40, x, k, block, NULL, rows, k, columns, true);
+            check_bits(y, want, rows * 40);
+            free(x), free(block), free(bias), free(y), free(want);
+        }
+}
+
+static void check_gemm_weight_tile_pairs(const struct ops *ops) {
+    static const uint32_t offsets[] = {0, 3, 3, 8, 20};
+    for (size_t columns = 1; columns <= 32; columns++) {
+        const size_t k = 29, k0 = columns % 7, k1 = k - columns % 5;
+        float *x = pairs_normal(ops, 20 * k), *dy = pairs_normal(ops, 20 * columns);
+        float *block = floats(k * 32), *want = floats(k * 32);
+        for (size_t i = k0; i < k1; i++)
+            for (size_t n = 0; n < columns; n++) {
+                float part[4] = {0};
+                for (size_t p = 0; p < 4; p++)
+                    for (size_t t = offsets[p]; t < offsets[p + 1]; t++)
+                        part[p] = dot(x[t * k + i], dy[t * columns + n], part[p]);
+                want[i * 32 + n] = (part[0] + part[1]) + (part[2] + part[3]);
+            }
+        ops->gemm_weight_tile_pairs(block, dy, columns, x, k, offsets, 4, k0, k1, columns);
+        check_bits(block, want, k * 32);
+        free(x), free(dy), free(block), free(want);
+    }
+}
+
+// Element (n, k) of a bf16 copy with k columns of the tensor.
+static float copy_at(const float *copy, size_t k_all, size_t n, size_t k) {
+    return half_of(copy[(n / 32 * ((k_all + 1) / 2) + k / 2) * 32 + n % 32], k % 2);
+}
+
+static void check_gemm_transpose_pairs(const struct ops *ops) {
+    for (size_t n = 1; n <= 70; n += 3)
+        for (size_t k = 1; k <= 97; k += 12) {
+            const size_t half = (n + 1) / 2, padded = (n + 31) / 32 * 32;
+            float *copy = pairs_normal(ops, padded * ((k + 1) / 2)), *panel = floats((half + 3) * 32);
+            float *got = floats(half * 64), *want = floats(half * 64);
+            for (size_t k0 = 0; k0 < k; k0 += 32) {
+                ops->gemm_transpose_pairs(panel, copy, half, k, k0);
+                for (size_t i = 0; i < half * 64; i++) {
+                    const size_t column = k0 + i / 2 % 32;
+                    got[i] = half_of(panel[i / 2], i % 2);
+                    want[i] = column < (k + 1) / 2 * 2 ? copy_at(copy, k, i / 64 * 2 + i % 2, column) : 0.0f;
+                }
+                check_bits(got, want, half * 64);
+            }
+            free(copy), free(panel), free(got), free(want);
+        }
+}
+
+// Every kind of float that rounding treats apart: a tie up and down, one beside each, the largest, an infinity, a NaN
+// whose set bits are all below the kept ones, denormals, zeros.
+static const uint32_t hard_bits[] = {0x3f808000, 0x3f818000, 0x3f807fff, 0x3f808001, 0x7f7fffff, 0x7f7f7fff,
+                                     0x7f800000, 0xff800000, 0x7f800001, 0xffc00000, 0x00000001, 0x80008000,
+                                     0x00018000, 0x00000000, 0x80000000, 0x807fffff, 0x00800000};
+static const uint16_t hard_halves[] = {0x3f80, 0x3f82, 0x3f80, 0x3f81, 0x7f80, 0x7f7f, 0x7f80, 0xff80, 0x7fc0,
+                                       0xffc0, 0x0000, 0x8000, 0x0002, 0x0000, 0x8000, 0x8080, 0x0080};
+#define HARD (sizeof hard_bits / sizeof *hard_bits)
+
+static void check_pairs_row(const struct ops *ops) {
+    float x[HARD + 64], out[(HARD + 64) / 2 + 2];
+    for (size_t n = HARD; n <= HARD + 64; n++) {
+        uint16_t halves[2 * (sizeof out / sizeof *out)];
+        memcpy(x, hard_bits, sizeof hard_bits);
+        for (size_t i = HARD; i < n; i++)
+            x[i] = (float)rng_normal(&stream);
+        memset(out, 0xff, sizeof out);
+        ops->pairs_row(out, x, n);
+        memcpy(halves, out, sizeof halves);
+        for (size_t i = 0; i < n; i++)
+            assert_int_equal(halves[i], i < HARD ? hard_halves[i] : bf16_from_float(x[i]));
+        assert_true(n % 2 == 0 || halves[n] == 0);
+        assert_int_equal(halves[n + n % 2], 0xffff); // nothing behind is touched
+    }
+}
+
+static void check_pairs_rows(const struct ops *ops) {
+    for (size_t n = 1; n <= 70; n++) {
+        float *even = normals(n, 0, 1), *odd = normals(n, 0, 1), *out = floats(n);
+        memcpy(odd, hard_bits, (n < HARD ? n : HARD) * sizeof *odd);
+        ops->pairs_rows(out, even, odd, n);
+        for (size_t i = 0; i < n; i++) {
+            uint32_t bits;
+            memcpy(&bits, &out[i], sizeof bits);
+            assert_int_equal(bits & 0xffff, bf16_from_float(even[i]));
+            assert_int_equal(bits >> 16, i < HARD ? hard_halves[i] : bf16_from_float(odd[i]));
+        }
+        ops->pairs_rows(out, even, NULL, n);
+        for (size_t i = 0; i < n; i++)
+            assert_true(half_of(out[i], 0) == bf16_to_float(bf16_from_float(even[i])) && half_of(out[i], 1) == 0);
+        free(even), free(odd), free(out);
+    }
+}
+
+static void check_pairs_tile(const struct ops *ops) {
+    for (size_t k = 1; k <= 9; k++) {
+        float *tile = normals(k * 32, 0, 1), *out = floats((k + 1) / 2 * 32);
+        memcpy(tile, hard_bits, sizeof hard_bits);
+        ops->pairs_tile(out, tile, k);
+        for (size_t i = 0; i < (k + 1) / 2 * 64; i++) {
+            uint32_t bits;
+            memcpy(&bits, &out[i / 64 * 32 + i % 32], sizeof bits);
+            const size_t row = i / 64 * 2 + i / 32 % 2, at = row * 32 + i % 32;
+            const uint16_t wanted = row >= k ? 0 : at < HARD ? hard_halves[at] : bf16_from_float(tile[at]);
+            assert_int_equal(bits >> 16 * (i / 32 % 2) & 0xffff, wanted);
+        }
+        free(tile), free(out);
+    }
+}
+
+static void check_bf16_peak(const struct ops *ops) {
+    const double flops = ops->bf16_peak(1000);
+    assert_true(flops >= 2 * 1000);
+    assert_true(ops->bf16_peak(3000) == 3 * flops);
+}
+
 static void check_fma_peak(const struct ops *ops) {
     const double flops = ops->fma_peak(1000);
     assert_true(flops >= 2 * 1000);
@@ -756,6 +906,13 @@ static const struct row rows[] = {
     {"gemm_tile", check_gemm_tile},
     {"gemm_weight_tile", check_gemm_weight_tile},
     {"gemm_transpose", check_gemm_transpose},
+    {"bf16_peak", check_bf16_peak},
+    {"gemm_tile_pairs", check_gemm_tile_pairs},
+    {"gemm_weight_tile_pairs", check_gemm_weight_tile_pairs},
+    {"gemm_transpose_pairs", check_gemm_transpose_pairs},
+    {"pairs_row", check_pairs_row},
+    {"pairs_rows", check_pairs_rows},
+    {"pairs_tile", check_pairs_tile},
 };
 #define N_ROWS (sizeof rows / sizeof *rows)
 
@@ -790,6 +947,12 @@ static void test_avx512(void **state) {
     (void)state;
     SUPPORT_NEED(ops_table(ISA_AVX512), "avx512");
     test_walk(ops_table(ISA_AVX512));
+}
+
+static void test_avx512bf16(void **state) {
+    (void)state;
+    SUPPORT_NEED(ops_table(ISA_AVX512BF16), "avx512bf16");
+    test_walk(ops_table(ISA_AVX512BF16));
 }
 
 static void assert_nan_row(const float *y, size_t n) {
@@ -867,11 +1030,8 @@ static void test_every_op_has_a_row(void **state) {
 int main(void) {
     pool_flush_denormals(); // as in every thread of the product
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_plain),
-        cmocka_unit_test(test_avx2),
-        cmocka_unit_test(test_avx512),
-        cmocka_unit_test(test_non_finite),
-        cmocka_unit_test(test_every_op_has_a_row),
+        cmocka_unit_test(test_plain),      cmocka_unit_test(test_avx2),       cmocka_unit_test(test_avx512),
+        cmocka_unit_test(test_avx512bf16), cmocka_unit_test(test_non_finite), cmocka_unit_test(test_every_op_has_a_row),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

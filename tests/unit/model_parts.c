@@ -8,10 +8,10 @@
 #define TEXTS_MAX 4 // of a part
 #define LENGTH_MAX 36
 
-static const struct pass_options options_first = {PARTS_MAX * TEXTS_MAX * LENGTH_MAX, PARTS_MAX *TEXTS_MAX, LENGTH_MAX,
-                                                  PASS_FIRST, true};
-static const struct pass_options options_all = {PARTS_MAX * TEXTS_MAX * LENGTH_MAX, PARTS_MAX *TEXTS_MAX, LENGTH_MAX,
-                                                PASS_ALL, true};
+static const struct pass_options options_first = {
+    PARTS_MAX * TEXTS_MAX * LENGTH_MAX, PARTS_MAX *TEXTS_MAX, LENGTH_MAX, PASS_FIRST, true, false, 0};
+static const struct pass_options options_all = {
+    PARTS_MAX * TEXTS_MAX * LENGTH_MAX, PARTS_MAX *TEXTS_MAX, LENGTH_MAX, PASS_ALL, true, false, 0};
 
 static void rig_small(struct rig *rig, enum model_kind kind, uint32_t hidden, uint64_t seed) {
     struct model_config config = config_small(kind, hidden);
@@ -71,8 +71,7 @@ static void parts_check(struct rig *rig, struct batch *batch, struct batch *sing
     free(want);
 }
 
-static void test_parts(void **state) {
-    (void)state;
+static void rounds_check(bool bf16) {
     struct rng rng = rng_stream(7, 1);
     struct batch batch, single;
     room(&batch);
@@ -81,13 +80,25 @@ static void test_parts(void **state) {
         struct rig rig;
         rig_small(&rig, round % 2 ? MODEL_BERT : MODEL_ROBERTA, round % 4 < 2 ? 27 : 32, round);
         enum isa isa = ops_table((enum isa)(round % ISA_COUNT)) ? (enum isa)(round % ISA_COUNT) : ISA_PLAIN;
-        rig_pass_open(&rig, isa, 1 + round % 2, round % 3 ? &options_first : &options_all);
+        struct pass_options options = round % 3 ? options_first : options_all;
+        options.bf16 = bf16;
+        rig_pass_open(&rig, isa, 1 + round % 2, &options);
         batch_random(&batch, &rig.config, &rng, 1u << (round % 6), TEXTS_MAX, LENGTH_MAX);
         parts_check(&rig, &batch, &single, round % 5 ? 1000 + round : 0);
         rig_close(&rig);
     }
     batch_close(&batch);
     batch_close(&single);
+}
+
+static void test_parts(void **state) {
+    (void)state;
+    rounds_check(false);
+}
+
+static void test_parts_bf16(void **state) {
+    (void)state;
+    rounds_check(true);
 }
 
 // Question answering: parts likewise, and bits of logits and gradients by thread count.
@@ -222,8 +233,8 @@ static void test_company(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_parts), cmocka_unit_test(test_spans),
-                                       cmocka_unit_test(test_empty), cmocka_unit_test(test_first_and_all),
-                                       cmocka_unit_test(test_company)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_parts),         cmocka_unit_test(test_parts_bf16),
+                                       cmocka_unit_test(test_spans),         cmocka_unit_test(test_empty),
+                                       cmocka_unit_test(test_first_and_all), cmocka_unit_test(test_company)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

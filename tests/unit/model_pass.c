@@ -18,7 +18,7 @@ static void rig_small(struct rig *rig, enum model_kind kind, const struct pass_o
     rig_pass_open(rig, isa_best(), 2, options);
 }
 
-static const struct pass_options small = {TOKENS, TEXTS, LENGTH, PASS_FIRST, true};
+static const struct pass_options small = {TOKENS, TEXTS, LENGTH, PASS_FIRST, true, false, 0};
 
 static void refused(struct rig *rig, const struct batch *batch, enum status status, const char *word) {
     assert_status(pass_begin(rig->pass, batch, 0), status);
@@ -89,7 +89,7 @@ static void test_answers(void **state) {
     struct rig rig;
     struct batch batch;
     struct model_config config = config_small_spans(MODEL_BERT, 27);
-    struct pass_options options = {TOKENS, TEXTS, LENGTH, PASS_ALL, true};
+    struct pass_options options = {TOKENS, TEXTS, LENGTH, PASS_ALL, true, false, 0};
     struct pass *pass;
     double loss = 0;
     rig_init(&rig, &config);
@@ -141,7 +141,7 @@ static void test_full_length(void **state) {
     (void)state;
     struct rig rig;
     struct batch batch;
-    struct pass_options options = {38, 1000, 38, PASS_FIRST, true};
+    struct pass_options options = {38, 1000, 38, PASS_FIRST, true, false, 0};
     double loss;
     rig_small(&rig, MODEL_ROBERTA, &options);
     assert_ok(batch_open(&batch, 38, 1, 1));

@@ -3,6 +3,7 @@
 // any number of threads and any instruction set.
 #include "support.h"
 
+#include "base/bf16.h"
 #include "base/isa.h"
 #include "model/safetensors.h"
 #include "optim_support.h"
@@ -372,6 +373,82 @@ static void test_shares(void **state) {
         shares_check(frozen);
 }
 
+// The copy of every matrix in bf16 (model/gemm/pairs.h), element by element.
+static void copy_check(const struct param_table *table, const float *weights, const float *copy) {
+    uint16_t *halves = malloc(table->pairs * sizeof(float));
+    memcpy(halves, copy, table->pairs * sizeof(float));
+    for (size_t p = 0; p < table->n; p++) {
+        const struct param *param = &table->at[p];
+        const uint64_t k_all = param->shape[1], rows = (k_all + 1) / 2;
+        for (uint64_t i = 0; param->layout == PARAM_TILES && i < param->size; i++) {
+            const uint64_t block = i / (k_all * 32), k = i / 32 % k_all, n = i % 32;
+            const uint64_t at = 2 * (param->pairs + (block * rows + k / 2) * 32 + n) + k % 2;
+            assert_int_equal(halves[at], bf16_from_float(weights[param->offset + i]));
+            if (k + 1 == k_all && k % 2 == 0)
+                assert_int_equal(halves[at + 1], 0);
+        }
+    }
+    free(halves);
+}
+
+// It is the rounded weights, bit for bit, after each update and when it is made anew; other buckets' wait with them.
+static void test_copy(void **state) {
+    (void)state;
+    for (enum isa isa = ISA_PLAIN; isa <= isa_best(); isa++) {
+        struct optimizer_options options = options_plain(0.01);
+        struct param_table table = {0};
+        small_table(&table);
+        assert_int_equal(table.pairs, 2 * 32 * 516 + 32 * 23);
+        options.copy = malloc(table.pairs * sizeof(float));
+        memset(options.copy, 0xff, table.pairs * sizeof(float));
+        param_table_release(&table);
+        struct model model;
+        model_open(&model, 2, isa_name(isa), &options);
+        optimizer_copy(model.o);
+        copy_check(&model.table, model.weights, options.copy);
+        model_steps(&model);
+        copy_check(&model.table, model.weights, options.copy);
+        float *before = malloc(model.table.pairs * sizeof(float));
+        memcpy(before, options.copy, model.table.pairs * sizeof(float));
+        step_of(model.o, model.gradient, 1);
+        bucket_current(model.o, 2, NULL);
+        assert_memory_equal(options.copy, before, model.table.at[3].pairs * sizeof(float));
+        assert_memory_not_equal(options.copy + model.table.at[3].pairs, before + model.table.at[3].pairs, 32 * 23 * 4);
+        params_current(model.o);
+        copy_check(&model.table, model.weights, options.copy);
+        free(before);
+        model_close(&model);
+        free(options.copy);
+    }
+}
+
+// Updates far below a bf16's last bit: the master takes them all, the copy follows it.
+static void test_small_updates(void **state) {
+    (void)state;
+    struct optimizer_options options = options_plain(1e-5);
+    struct param_table table = {0};
+    struct pool *pool;
+    struct optimizer *o;
+    assert_ok(param_add(&table, "w", PARAM_TILES, 32, 2, true, 0));
+    assert_ok(param_finish(&table));
+    assert_ok(pool_open(&pool, 1));
+    float weights[64], gradient[64], copy[32];
+    for (int i = 0; i < 64; i++)
+        weights[i] = gradient[i] = 1;
+    options.copy = copy;
+    assert_ok(optimizer_open(&o, &table, pool, weights, &options));
+    for (int step = 0; step < 100; step++) {
+        step_of(o, gradient, 1);
+        params_current(o);
+        copy_check(&table, weights, copy);
+    }
+    for (int i = 0; i < 64; i++)
+        assert_near((double)weights[i], 0.999, 5e-6, 0);
+    optimizer_close(o);
+    pool_close(pool);
+    param_table_release(&table);
+}
+
 static void test_bad_options(void **state) {
     (void)state;
     struct param_table table = {0};
@@ -397,6 +474,8 @@ int main(void) {
         cmocka_unit_test(test_decay_only_where_marked),
         cmocka_unit_test(test_clip_and_warmup),
         cmocka_unit_test(test_shares),
+        cmocka_unit_test(test_copy),
+        cmocka_unit_test(test_small_updates),
         cmocka_unit_test(test_bad_options),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
