@@ -100,5 +100,7 @@ double optimizer_norm(struct optimizer *optimizer, const struct gradient *gradie
 }
 
 bool optimizer_finite(struct optimizer *optimizer, const float *arena) {
-    return isfinite(norm_squares(optimizer, &(struct gradient){.values = arena}, 0));
+    bool moments = arena == optimizer->exp_avg || arena == optimizer->exp_avg_sq;
+    struct gradient all = {.values = arena, .rows = moments ? rows_moving(optimizer) : NULL};
+    return isfinite(norm_squares(optimizer, &all, 0));
 }

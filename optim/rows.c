@@ -26,6 +26,7 @@ enum status rows_open(struct rows *rows, const struct param_table *table) {
                           .rates = calloc(ROWS_RATES, sizeof *rows->rates)};
     if (!rows->current || !rows->moves || !rows->list || !rows->rates)
         return status_set(STATUS_SYSTEM, "optimizer: no memory for %zu rows", n);
+    TRY(row_set_init(&rows->moving, table));
     return row_set_init(&rows->due, table);
 }
 
@@ -34,6 +35,7 @@ void rows_close(struct rows *rows) {
     free(rows->moves);
     free(rows->list);
     free(rows->rates);
+    row_set_release(&rows->moving);
     row_set_release(&rows->due);
 }
 
@@ -141,6 +143,16 @@ void rows_current(struct optimizer *optimizer, const struct row_set *reads) {
             rows->list[n++] = (uint32_t)row;
     rows_run(optimizer, n, row_current);
     rows->behind = reads != NULL;
+}
+
+// A set is made of it here, since tasks that share a word of a set could not add to it.
+const struct row_set *rows_moving(struct optimizer *optimizer) {
+    struct rows *rows = &((struct optimizer_state *)optimizer->state)->rows;
+    row_set_clear(&rows->moving);
+    for (uint64_t row = 0; row < optimizer->table->rows; row++)
+        if (rows->moves[row])
+            row_set_add(&rows->moving, row);
+    return &rows->moving;
 }
 
 // ---- after a checkpoint's moments have been read

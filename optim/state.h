@@ -44,6 +44,7 @@ struct optimizer_pending {
 struct rows {
     uint64_t *current;         // (table->rows) the step that weights and moments are of
     bool *moves;               // (table->rows) the moments may be other than 0
+    struct row_set moving;     // those that `moves` names (rows_moving)
     struct row_set due;        // rows with a gradient in the pending update
     bool behind;               // some may be of an earlier step
     struct adamw_rates *rates; // (ROWS_RATES) of step % ROWS_RATES, with decay
@@ -72,6 +73,8 @@ void rows_note(struct optimizer *optimizer, const struct row_set *rows);
 void rows_update(struct optimizer *optimizer);
 // Then what `reads` (NULL: all rows) have missed.
 void rows_current(struct optimizer *optimizer, const struct row_set *reads);
+// The rows whose moments may be other than 0. Until the next call.
+const struct row_set *rows_moving(struct optimizer *optimizer);
 // All rows are of optimizer->step, their moments just loaded.
 void rows_resume(struct optimizer *optimizer);
 

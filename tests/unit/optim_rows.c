@@ -217,9 +217,12 @@ static void test_untouched_moments(void **state) {
             optimizer_step(o, &(struct gradient){.values = gradient, .rows = &rows}, 1);
         }
         params_current(o);
+        assert_true(optimizer_finite(o, o->exp_avg) && optimizer_finite(o, o->exp_avg_sq)); // reads no other either
         assert_true(weights[100 * 256] < 1 && (decay ? weights[0] < 1 : weights[0] == 1));
         assert_true(resident(o->exp_avg, table.floats) <= 50 * 256 / 1024 + 2);
         assert_true(resident(o->exp_avg_sq, table.floats) <= 50 * 256 / 1024 + 2);
+        o->exp_avg_sq[149 * 256 + 255] = INFINITY;
+        assert_true(optimizer_finite(o, o->exp_avg) && !optimizer_finite(o, o->exp_avg_sq));
         optimizer_close(o);
         row_set_release(&rows);
         free(weights);
