@@ -16,6 +16,7 @@
 struct model {
     struct param_table table;
     struct row_set rows; // of the batch
+    struct row_set none;
     float *weights, *gradient;
     struct optimizer *o;
 };
@@ -36,6 +37,7 @@ static void model_open(struct model *model, const struct optimizer_options *opti
     table_fill(&model->table);
     model->table.frozen = frozen;
     assert_ok(row_set_init(&model->rows, &model->table));
+    assert_ok(row_set_init(&model->none, &model->table));
     model->weights = calloc(model->table.floats, sizeof(float));
     model->gradient = calloc(model->table.floats, sizeof(float));
     struct rng rng = rng_stream(5, 5);
@@ -47,6 +49,7 @@ static void model_open(struct model *model, const struct optimizer_options *opti
 static void model_close(struct model *model) {
     optimizer_close(model->o);
     row_set_release(&model->rows);
+    row_set_release(&model->none);
     free(model->weights);
     free(model->gradient);
     param_table_release(&model->table);
@@ -102,12 +105,13 @@ static void model_resume(struct model *model, const struct optimizer_options *op
     optimizer_close(old);
 }
 
-// One batch: read, then an update, or (every seventh) none because it is skipped.
+// One batch: read (but for every fifth: a rank that has none of it), then an update, or (every seventh) none because it
+// is skipped.
 static void step_run(struct model *lazy, struct model *dense, struct rng *rng, uint64_t batch) {
     rows_draw(lazy, rng);
     for (unsigned l = 0; l < 2; l++)
-        bucket_current(lazy->o, l, &lazy->rows);
-    reads_compare(lazy, dense, &lazy->rows);
+        bucket_current(lazy->o, l, batch % 5 == 2 ? &lazy->none : &lazy->rows);
+    reads_compare(lazy, dense, batch % 5 == 2 ? &lazy->none : &lazy->rows);
     gradient_draw(lazy, dense, rng, batch);
     if (batch % 7 == 3)
         return;
