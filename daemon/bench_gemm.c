@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // finetuned bench gemm: the three products of a linear layer (model/gemm.h) at the shapes of the models in use, as
 // shares of the peak that a register-only loop of fused multiply-adds reaches on the same threads in the same run.
+// Memory is as cold as in a training step: each run takes the next of as many weights (and weight gradients, and inputs
+// kept from the forward pass) as a model of that width has; what the operation before would just have written is one
+// array that stays.
 #include "daemon/bench.h"
+#include "daemon/bench_peer.h"
 
 #include "base/arena.h"
 #include "base/clock.h"
@@ -17,24 +21,29 @@
 #include <stdlib.h>
 
 #define RUNS_MIN 5
+#define RUNS_MAX 4096
+#define WEIGHTS_LIMIT ((size_t)400 << 20) // bytes of all weights
 #define TREE_PARTS 16u
-#define SIZE_LIMIT 65536u // of --shape
+#define RANDOM ((size_t)1 << 18) // floats; then they come again
+#define SIZE_LIMIT 65536u        // of --shape
 
 static struct {
     int64_t threads, milliseconds;
     int isa;
     const char *shape;
-    bool json;
+    bool peer, json;
 } given = {.isa = -1, .milliseconds = 100};
 
 struct shape {
     size_t m, n, k;
 };
 
-// RoBERTa-base's layers and MiniLM's at a batch of tweets, the last layer's rows of a batch of 16, a head.
+// RoBERTa-base's layers and MiniLM's at a batch of tweets, RoBERTa-base's at one text, the last layer's rows of a batch
+// of 16, a head.
 static const struct shape shapes_usual[] = {
     {430, 768, 768},  {430, 3072, 768}, {430, 768, 3072}, {430, 384, 384}, {430, 1536, 384},
-    {430, 384, 1536}, {16, 768, 768},   {16, 3072, 768},  {16, 768, 3072}, {16, 3, 768},
+    {430, 384, 1536}, {32, 768, 768},   {32, 3072, 768},  {32, 768, 3072}, {16, 768, 768},
+    {16, 3072, 768},  {16, 768, 3072},  {16, 3, 768},
 };
 
 enum product { FORWARD, INPUT, WEIGHT };
@@ -42,65 +51,108 @@ static const char *const product_names[] = {"forward", "input", "weight"};
 
 struct operands {
     struct gemm *gemm;
+    const struct peer *peer; // NULL: our own products
     struct shape s;
     enum product product;
     uint32_t parts, offsets[TREE_PARTS + 1];
-    float *x, *y, *tiles, *dtiles, *bias; // (M, K), (M, N), tiles of (N, K) twice, (N)
+    float *x, *y, *bias; // (M, K), (M, N), (N): in cache
+    float *tiles, *kept; // [count] tiles of (N, K); [count] (M, K)
+    size_t count, at;    // weights; the one whose turn it is
+    size_t tiles_floats; // of one
     struct arena arena;
+    double seconds[RUNS_MAX];
+};
+
+// Results by product and shape, as members of JSON objects.
+struct tables {
+    struct text flops, tree, peer;
 };
 
 struct gemm_bench {
     struct pool *pool;
+    struct peer *peer; // NULL: not wanted
     struct gemm *gemm;
     const struct ops *ops;
     double peak; // FLOPs a second of all threads
     struct text *json;
 };
 
-static void product_run(const struct operands *o) {
+// The same by the peer, whose weights (N, K) are row-major; they take the place of tiles.
+static enum status product_peer(const struct operands *o, float *weights, const float *kept) {
     const struct shape s = o->s;
     switch (o->product) {
     case FORWARD:
-        gemm_forward(o->gemm, o->y, s.n, o->x, s.k, o->tiles, o->bias, s.m, s.n, s.k);
-        return;
+        return peer_product(o->peer, o->y, o->x, false, weights, true, s.m, s.n, s.k);
     case INPUT:
-        gemm_input(o->gemm, o->x, s.k, o->y, s.n, o->tiles, s.m, s.n, s.k, false);
-        return;
+        return peer_product(o->peer, o->x, o->y, false, weights, false, s.m, s.k, s.n);
     case WEIGHT:
-        gemm_weight(o->gemm, o->dtiles, o->y, s.n, o->x, s.k, o->offsets, o->parts, s.n, s.k, NULL);
-        return;
+        break;
     }
+    return peer_product(o->peer, weights, o->y, true, kept, false, s.n, s.k, s.m);
 }
 
-// FLOPs a second, the best of some runs.
-static double product_measure(struct operands *o, enum product product, uint32_t parts) {
-    double best = INFINITY;
+static enum status product_run(struct operands *o) {
+    const struct shape s = o->s;
+    float *tiles = o->tiles + o->at * o->tiles_floats;
+    const float *kept = o->kept + o->at * s.m * s.k;
+    o->at = (o->at + 1) % o->count;
+    if (o->peer)
+        return product_peer(o, tiles, kept);
+    switch (o->product) {
+    case FORWARD:
+        gemm_forward(o->gemm, o->y, s.n, o->x, s.k, tiles, o->bias, s.m, s.n, s.k);
+        break;
+    case INPUT:
+        gemm_input(o->gemm, o->x, s.k, o->y, s.n, tiles, s.m, s.n, s.k, false);
+        break;
+    case WEIGHT: // (the gradient takes the place of a weight that is not wanted before all others have been)
+        gemm_weight(o->gemm, tiles, o->y, s.n, kept, s.k, o->offsets, o->parts, s.n, s.k, NULL);
+        break;
+    }
+    return STATUS_OK;
+}
+
+// FLOPs a second, by the median of some runs.
+static enum status product_measure(double *flops, struct operands *o, enum product product, uint32_t parts) {
     const double end = clock_seconds() + 1e-3 * (double)given.milliseconds;
+    int runs = 0;
     o->product = product;
     o->parts = parts;
     for (uint32_t p = 0; p <= parts; p++)
         o->offsets[p] = (uint32_t)(o->s.m * p / parts);
-    for (int run = 0; run < RUNS_MIN || clock_seconds() < end; run++) {
+    for (; runs < RUNS_MIN || (runs < RUNS_MAX && clock_seconds() < end); runs++) {
         const double begin = clock_seconds();
-        product_run(o);
-        best = fmin(best, clock_seconds() - begin);
+        TRY(product_run(o));
+        o->seconds[runs] = clock_seconds() - begin;
     }
-    return 2.0 * (double)o->s.m * (double)o->s.n * (double)o->s.k / best;
+    *flops = 2.0 * (double)o->s.m * (double)o->s.n * (double)o->s.k / bench_median(o->seconds, (size_t)runs);
+    return STATUS_OK;
 }
 
 static float *operand_take(struct arena *arena, size_t n) {
     float *x = arena_take(arena, n * sizeof *x);
     struct rng rng = rng_stream(1, n);
-    for (size_t i = 0; i < n; i++)
+    const size_t made = n < RANDOM ? n : RANDOM;
+    for (size_t i = 0; i < made; i++)
         x[i] = (float)(rng_uniform(&rng) - 0.5);
+    for (size_t i = made; i < n; i++)
+        x[i] = x[i - made];
     return x;
+}
+
+// Weights of (N, K) that a model as wide as its shorter side has: 12 squares of that side a layer, a layer for every 64
+// of it (12 x 768, 6 x 384).
+static size_t weights_count(struct shape s, size_t bytes) {
+    const size_t width = s.n < s.k ? s.n : s.k, all = 12 * width * width * sizeof(float) * (width / 64);
+    return (all < WEIGHTS_LIMIT ? all : WEIGHTS_LIMIT) / bytes + 1;
 }
 
 static enum status operands_open(struct operands *o, struct gemm *gemm, struct shape s) {
     const size_t padded = (s.n + PARAM_TILE - 1) / PARAM_TILE * PARAM_TILE;
-    const size_t sizes[] = {s.m * s.k, s.m * s.n, padded * s.k, padded * s.k, padded};
-    *o = (struct operands){.gemm = gemm, .s = s};
-    float **const operands[] = {&o->x, &o->y, &o->tiles, &o->dtiles, &o->bias};
+    *o = (struct operands){.gemm = gemm, .s = s, .tiles_floats = padded * s.k};
+    o->count = weights_count(s, o->tiles_floats * sizeof(float));
+    const size_t sizes[] = {s.m * s.k, s.m * s.n, padded, o->count * o->tiles_floats, o->count * s.m * s.k};
+    float **const operands[] = {&o->x, &o->y, &o->bias, &o->tiles, &o->kept};
     size_t bytes = 0;
     for (int i = 0; i < 5; i++)
         bytes += arena_piece(sizes[i] * sizeof(float));
@@ -127,26 +179,60 @@ static void product_report(struct gemm_bench *b, const struct operands *o, doubl
     text_puts(b->json, "}");
 }
 
-// Forward, input gradient, weight gradient as one sum and as a tree over 16 parts. The four results are added to
-// `table`, by product and shape.
-static enum status shape_run(struct gemm_bench *b, struct shape s, struct text *table, struct text *tree) {
+static void table_add(struct text *table, const char *product, struct shape s, const char *how, double value) {
+    text_printf(table, "%s\"%s%s%zux%zux%zu%s\": %.9g", table->size ? ", " : "", product, *product ? " " : "", s.m, s.n,
+                s.k, how, value);
+}
+
+// Forward, input gradient, weight gradient as one sum and as a tree over 16 parts.
+static enum status shape_products(struct gemm_bench *b, struct operands *o, struct tables *tables) {
     static const enum product products[] = {FORWARD, INPUT, WEIGHT, WEIGHT};
-    struct operands o;
     double flops[4];
-    TRY(operands_open(&o, b->gemm, s));
-    if (!b->json)
-        printf("%5zu %5zu %5zu ", s.m, s.n, s.k);
     for (int i = 0; i < 4; i++) {
-        flops[i] = product_measure(&o, products[i], i == 3 ? TREE_PARTS : 1);
-        product_report(b, &o, flops[i]);
-        text_printf(table, "%s\"%s %zux%zux%zu%s\": %.9g", table->size ? ", " : "", product_names[products[i]], s.m,
-                    s.n, s.k, i == 3 ? " 16 parts" : "", 1e-9 * flops[i]);
+        TRY(product_measure(&flops[i], o, products[i], i == 3 ? TREE_PARTS : 1));
+        product_report(b, o, flops[i]);
+        table_add(&tables->flops, product_names[products[i]], o->s, i == 3 ? " 16 parts" : "", 1e-9 * flops[i]);
     }
-    text_printf(tree, "%s\"%zux%zux%zu\": %.9g", tree->size ? ", " : "", s.m, s.n, s.k, flops[2] / flops[3]);
+    table_add(&tables->tree, "", o->s, "", flops[2] / flops[3]);
     if (!b->json)
         printf(" %6.2f\n", flops[2] / flops[3]);
-    arena_release(&o.arena);
     return STATUS_OK;
+}
+
+// The peer's three, in the line below.
+static enum status shape_peer(struct gemm_bench *b, struct operands *o, struct text *table) {
+    if (!b->peer)
+        return STATUS_OK;
+    o->peer = b->peer;
+    if (!b->json)
+        printf("%17s ", "oneDNN");
+    for (int i = 0; i < 3; i++) {
+        double flops;
+        TRY(product_measure(&flops, o, (enum product)i, 1));
+        table_add(table, product_names[i], o->s, "", 1e-9 * flops);
+        if (!b->json)
+            printf(" %8.1f %5.2f", 1e-9 * flops, flops / b->peak);
+    }
+    if (!b->json)
+        putchar('\n');
+    return STATUS_OK;
+}
+
+static enum status shape_run(struct gemm_bench *b, struct shape s, struct tables *tables) {
+    struct operands *o = malloc(sizeof *o);
+    if (!o)
+        return status_set(STATUS_SYSTEM, "bench gemm: no memory");
+    enum status status = operands_open(o, b->gemm, s);
+    if (status == STATUS_OK) {
+        if (!b->json)
+            printf("%5zu %5zu %5zu ", s.m, s.n, s.k);
+        status = shape_products(b, o, tables);
+        if (status == STATUS_OK)
+            status = shape_peer(b, o, &tables->peer);
+        arena_release(&o->arena);
+    }
+    free(o);
+    return status;
 }
 
 static void gemm_head(const struct gemm_bench *b) {
@@ -164,27 +250,34 @@ static void gemm_head(const struct gemm_bench *b) {
            "16 parts", "time");
 }
 
-static void gemm_tail(const struct gemm_bench *b, const struct text *table, const struct text *tree) {
-    if (b->json)
-        text_printf(b->json, "], \"gflops\": {%s}, \"tree_time\": {%s}}", text_string(table), text_string(tree));
-    else
+static enum status gemm_tail(const struct gemm_bench *b, const struct tables *tables) {
+    const char *flops = text_string(&tables->flops), *tree = text_string(&tables->tree);
+    if (!flops || !tree || (b->peer && !text_string(&tables->peer)))
+        return status_set(STATUS_SYSTEM, "bench gemm: no memory");
+    if (!b->json) {
         puts("16 parts: the weight gradient summed as the binary tree over 16 parts of the rows, whose bits do not "
              "depend on\nthe number of ranks; time: as a multiple of one flat sum's.");
+        return STATUS_OK;
+    }
+    text_printf(b->json, "], \"gflops\": {%s}, \"tree_time\": {%s}", flops, tree);
+    if (b->peer)
+        text_printf(b->json, ", \"onednn_gflops\": {%s}", text_string(&tables->peer));
+    text_puts(b->json, "}");
+    return STATUS_OK;
 }
 
 static enum status shapes_run(struct gemm_bench *b, const struct shape *shapes, size_t n) {
-    struct text table = {0}, tree = {0};
+    struct tables tables = {0};
     enum status status = STATUS_OK;
     TRY(peak_measure(&b->peak, b->ops, b->pool, false));
     gemm_head(b);
     for (size_t i = 0; status == STATUS_OK && i < n; i++)
-        status = shape_run(b, shapes[i], &table, &tree);
-    if (status == STATUS_OK && (!text_string(&table) || !text_string(&tree)))
-        status = status_set(STATUS_SYSTEM, "bench gemm: no memory");
+        status = shape_run(b, shapes[i], &tables);
     if (status == STATUS_OK)
-        gemm_tail(b, &table, &tree);
-    text_release(&table);
-    text_release(&tree);
+        status = gemm_tail(b, &tables);
+    text_release(&tables.flops);
+    text_release(&tables.tree);
+    text_release(&tables.peer);
     return status;
 }
 
@@ -209,11 +302,8 @@ static enum status shape_parse(struct shape *out, const char *text) {
     return status_set(STATUS_USAGE, "bench gemm: --shape is '%s', must be MxNxK, each from 1 to %u", text, SIZE_LIMIT);
 }
 
-static enum status gemm_open_all(struct gemm_bench *b, const struct shape *shapes, size_t n) {
+static enum status gemm_open_all(struct gemm_bench *b) {
     enum isa isa = (enum isa)given.isa;
-    size_t widest = 0;
-    for (size_t i = 0; i < n; i++)
-        widest = shapes[i].n > widest ? shapes[i].n : widest;
     if (given.isa < 0)
         TRY(isa_choose(&isa));
     b->ops = ops_table(isa);
@@ -221,7 +311,9 @@ static enum status gemm_open_all(struct gemm_bench *b, const struct shape *shape
         return status_set(STATUS_DEVICE, "bench gemm: this processor or build has no %s (its best: %s)", isa_name(isa),
                           isa_name(isa_best()));
     TRY(pool_open(&b->pool, (unsigned)(given.threads < POOL_THREADS_MAX ? given.threads : POOL_THREADS_MAX)));
-    return gemm_open(&b->gemm, b->pool, b->ops, widest);
+    if (given.peer)
+        TRY(peer_open(&b->peer, pool_threads(b->pool)));
+    return gemm_open(&b->gemm, b->pool, b->ops);
 }
 
 static enum status gemm_run(struct text *json) {
@@ -234,10 +326,11 @@ static enum status gemm_run(struct text *json) {
     if (!b)
         return status_set(STATUS_SYSTEM, "bench gemm: no memory");
     b->json = given.json ? json : NULL;
-    enum status status = gemm_open_all(b, shapes, n);
+    enum status status = gemm_open_all(b);
     if (status == STATUS_OK)
         status = shapes_run(b, shapes, n);
     gemm_close(b->gemm);
+    peer_close(b->peer);
     pool_close(b->pool);
     free(b);
     return status;
@@ -249,15 +342,17 @@ static const struct flag flags[] = {
     {"--isa", FLAG_CHOICE, &given.isa, "SET", "plain, avx2, avx512 or avx512bf16 (default: the best of this processor)",
      isas, false},
     {"--shape", FLAG_STRING, &given.shape, "MxNxK", "one shape: M rows, weights (N, K)", NULL, false},
-    {"--ms", FLAG_COUNT, &given.milliseconds, "N", "measure each product so long (default 100); the best run counts",
+    {"--ms", FLAG_COUNT, &given.milliseconds, "N", "measure each product so long (default 100); the median counts",
      NULL, false},
+    {"--peer", FLAG_SWITCH, &given.peer, NULL, "oneDNN's dnnl_sgemm beside each (libdnnl.so.2; Debian: libdnnl2)", NULL,
+     false},
     {"--json", FLAG_SWITCH, &given.json, NULL, "one JSON object", NULL, false},
     FLAGS_END,
 };
 
 const struct verb_flags bench_gemm_flags = {
     .verb = "bench gemm",
-    .usage = "[--json] [--threads N] [--isa SET] [--shape MxNxK]",
+    .usage = "[--json] [--threads N] [--isa SET] [--shape MxNxK] [--peer]",
     .about = "The three products of a linear layer in GFLOP/s, and as shares of what fused multiply-adds alone reach "
              "in the same run.",
     .flags = flags,

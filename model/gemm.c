@@ -1,47 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cuts the three products into tasks: row blocks times runs of column blocks, by shape alone, so that a result never
-// depends on the number of threads (and the order of a sum never on the cut). A task is some ten microseconds at least.
-#include "model/gemm.h"
-
-#include "base/arena.h"
-#include "base/param.h"
+// Forward and input gradient: both are rows (M, D) times a panel [D][32] for each block of 32 output columns; forward
+// reads the panel as it lies in the tiles, the input gradient transposes it into scratch. How they are cut is made for
+// the caches and changes no bit, since each element stays one chain of sums:
+//   - M into stretches and D into pieces, so that a stretch's piece of x and two panels fit into a core's second cache;
+//     a piece goes on from what the one before left in y;
+//   - a stretch's piece into items: a block of columns, or some of its rows where blocks are too few for the threads.
+//     A thread's items are neighbours in the order of blocks, and while it computes one it asks the next panel into its
+//     cache: so each panel is read from memory once, ahead of its use.
+#include "model/gemm_state.h"
 
 #include <stdlib.h>
-#include <string.h>
+#include <unistd.h>
 
-#define TILE PARAM_TILE
-#define ROWS_A_TASK 224        // sixteen passes of the 14-row micro-kernel: their x stays in L2 at K = 768
-#define WORK_A_TASK (1u << 17) // multiply-adds; fewer are not worth a hand-over
+#define DEPTH_PIECE 768    // of D: at most
+#define ROWS_STRETCH 64    // of M: at least, whatever the cache
+#define ROWS_ITEM 14       // of M: at least, where there are more
+#define ITEMS_A_THREAD 16u // wanted, so that all threads end about together
+#define CACHE_USUAL (1u << 20)
 
-#define SCRATCH (1u << 18) // floats a thread at least: half of a usual L2
-
-struct gemm {
-    struct pool *pool;
-    const struct ops *ops;
-    struct arena arena;
-    size_t scratch; // floats a thread
-};
-
-static size_t ceil_div(size_t a, size_t b) {
-    return (a + b - 1) / b;
+// Most of the second cache, in floats.
+static size_t cache_floats(void) {
+    long bytes = sysconf(_SC_LEVEL2_CACHE_SIZE);
+    return (size_t)(bytes > 0 ? bytes : (long)CACHE_USUAL) * 7 / 8 / sizeof(float);
 }
 
-static size_t least(size_t a, size_t b) {
-    return a < b ? a : b;
-}
-
-enum status gemm_open(struct gemm **out, struct pool *pool, const struct ops *ops, size_t max_n) {
+enum status gemm_open(struct gemm **out, struct pool *pool, const struct ops *ops) {
     struct gemm *gemm = calloc(1, sizeof *gemm);
     if (!gemm)
         return status_set(STATUS_SYSTEM, "gemm: no memory");
-    gemm->pool = pool;
+    gemm->threads = pool_threads(pool);
     gemm->ops = ops;
-    gemm->scratch = ceil_div(max_n, TILE) * TILE * TILE;
-    if (gemm->scratch < SCRATCH)
-        gemm->scratch = SCRATCH;
-    enum status status = arena_init(&gemm->arena, pool_threads(pool) * gemm->scratch * sizeof(float), false);
+    gemm->cache = cache_floats();
+    gemm->scratch = most(DEPTH_PIECE * TILE * sizeof(float), gemm_weight_scratch());
+    enum status status = queue_open(&gemm->queue, pool);
+    if (status == STATUS_OK)
+        status = arena_init(&gemm->arena, gemm->threads * gemm->scratch, false);
     if (status != STATUS_OK) {
-        free(gemm);
+        gemm_close(gemm);
         return status;
     }
     *out = gemm;
@@ -52,6 +47,7 @@ void gemm_close(struct gemm *gemm) {
     if (!gemm)
         return;
     arena_release(&gemm->arena);
+    queue_close(gemm->queue);
     free(gemm);
 }
 
@@ -59,60 +55,77 @@ void gemm_use(struct gemm *gemm, const struct ops *ops) {
     gemm->ops = ops;
 }
 
-static float *gemm_scratch(const struct gemm *gemm, unsigned thread) {
-    return (float *)gemm->arena.base + thread * gemm->scratch;
-}
-
-// One product, and how it is cut. Which of y, x, tiles is written depends on the product.
+// y (M, columns) = x (M, D) times a panel a block. `transposed`: the tiles are of a weight (D, columns), else of
+// (columns, D).
 struct product {
     const struct gemm *gemm;
-    float *y; // output
+    float *y;
     size_t ldy;
     const float *x;
     size_t ldx;
-    const float *tiles, *bias, *dy;
-    const uint32_t *offsets;
-    uint32_t parts;
-    size_t m, n, k;
-    bool accumulate;
-    double *squares;
-    gemm_piece *then;        // NULL: none
-    void *context;           // of `then`
-    size_t row_blocks, rows; // rows of a task
-    size_t runs, blocks;     // column blocks of a task
+    const float *tiles, *bias;
+    size_t m, d, columns;
+    bool accumulate, transposed;
+    gemm_piece *then; // NULL: none
+    void *context;    // of `then`
+    // One stretch of rows and piece of D, and its cut.
+    size_t m0, m1, d0, d1;
+    size_t parts; // of the rows: items a block
 };
 
-// `columns`: blocks of 32 output columns, `depth`: length of a sum.
-static size_t product_cut(struct product *p, size_t columns, size_t depth) {
-    p->row_blocks = ceil_div(p->m, ROWS_A_TASK);
-    p->rows = ceil_div(p->m, p->row_blocks);
-    const size_t work = TILE * depth * (p->rows + 8); // 8: the cost of reading the tile itself
-    p->blocks = work < WORK_A_TASK ? least(ceil_div(WORK_A_TASK, work + 1), columns) : 1;
-    p->runs = ceil_div(columns, p->blocks);
-    return p->row_blocks * p->runs;
+// The first float of block b's panel, or of what becomes it, and the floats between stretches of GEMM_STRETCH rows.
+static struct gemm_ahead panel_place(const struct product *p, size_t b) {
+    if (p->transposed)
+        return (struct gemm_ahead){.block = p->tiles + (p->d0 / TILE * p->columns + b * TILE) * TILE,
+                                   .jump = p->columns * TILE};
+    return (struct gemm_ahead){.block = p->tiles + (b * p->d + p->d0) * TILE, .jump = GEMM_STRETCH * TILE};
 }
 
-// Rows [*m0, *m1) and column blocks [*b0, *b1) of a task; neighbours in `task` share their tiles.
-static void product_task(const struct product *p, size_t task, size_t columns, size_t *m0, size_t *m1, size_t *b0,
-                         size_t *b1) {
-    *m0 = task % p->row_blocks * p->rows;
-    *m1 = least(*m0 + p->rows, p->m);
-    *b0 = task / p->row_blocks * p->blocks;
-    *b1 = least(*b0 + p->blocks, columns);
+static const float *panel_take(const struct product *p, size_t b, unsigned thread) {
+    if (!p->transposed)
+        return panel_place(p, b).block;
+    float *panel = gemm_scratch(p->gemm, thread);
+    p->gemm->ops->gemm_transpose(panel, p->tiles + p->d0 / TILE * p->columns * TILE, p->d1 - p->d0, p->columns,
+                                 b * TILE);
+    return panel;
 }
 
-static void forward_task(void *context, size_t task, unsigned thread) {
+static void product_item(void *context, size_t item, size_t next, unsigned thread) {
     const struct product *p = context;
-    (void)thread;
-    size_t m0, m1, b0, b1;
-    product_task(p, task, ceil_div(p->n, TILE), &m0, &m1, &b0, &b1);
-    for (size_t b = b0; b < b1; b++) {
-        const size_t n0 = b * TILE, columns = least(TILE, p->n - n0);
-        p->gemm->ops->gemm_tile(p->y + m0 * p->ldy + n0, p->ldy, p->x + m0 * p->ldx, p->ldx, p->tiles + n0 * p->k,
-                                p->bias ? p->bias + n0 : NULL, m1 - m0, p->k, columns, false);
-        if (p->then)
-            p->then(p->context, m0, m1, n0, n0 + columns);
-    }
+    const size_t b = item / p->parts, part = item % p->parts, n0 = b * TILE, columns = least(TILE, p->columns - n0);
+    const size_t rows = p->m1 - p->m0, first = rows * part / p->parts, end = rows * (part + 1) / p->parts;
+    const size_t m = p->m0 + first;
+    struct gemm_ahead ahead = panel_place(p, b + 1);
+    ahead.part = part, ahead.parts = p->parts;
+    const struct ops *ops = p->gemm->ops;
+    const bool apart =
+        p->transposed && ops->gemm_transpose == ops->gemm_transpose_pairs; // rows of a panel lie otherwise
+    const bool more = next != item && (b + 1) * TILE < p->columns && !apart;
+    ops->gemm_tile(p->y + m * p->ldy + n0, p->ldy, p->x + m * p->ldx + p->d0, p->ldx, panel_take(p, b, thread),
+                   p->bias && p->d0 == 0 ? p->bias + n0 : NULL, end - first, p->d1 - p->d0, columns,
+                   p->accumulate || p->d0 > 0, more ? &ahead : NULL);
+    if (p->then && p->d1 == p->d)
+        p->then(p->context, m, p->m0 + end, n0, n0 + columns);
+}
+
+// Rows a block's item has: all, or fewer if the blocks would not keep the threads busy to the end.
+static size_t product_parts(const struct product *p, unsigned threads) {
+    const size_t blocks = ceil_div(p->columns, TILE), wanted = ceil_div(ITEMS_A_THREAD * threads, blocks);
+    return threads == 1 ? 1 : most(1, least(wanted, (p->m1 - p->m0) / ROWS_ITEM));
+}
+
+static void product_run(struct product *p) {
+    const size_t pieces = ceil_div(p->d, DEPTH_PIECE), depth = ceil_div(ceil_div(p->d, pieces), TILE) * TILE;
+    const size_t fits = p->gemm->cache / most(depth, 1);
+    const size_t stretches = ceil_div(p->m, most(ROWS_STRETCH, fits > 2 * TILE ? fits - 2 * TILE : 0));
+    for (size_t s = 0; s < stretches; s++)
+        for (size_t d0 = 0; d0 < p->d; d0 += depth) {
+            p->m0 = p->m * s / stretches, p->m1 = p->m * (s + 1) / stretches;
+            p->d0 = d0, p->d1 = least(d0 + depth, p->d);
+            const unsigned threads = gemm_threads(p->gemm, (p->m1 - p->m0) * (p->d1 - p->d0) * p->columns);
+            p->parts = product_parts(p, threads);
+            queue_run(p->gemm->queue, product_item, p, ceil_div(p->columns, TILE) * p->parts, threads);
+        }
 }
 
 void gemm_forward(struct gemm *gemm, float *y, size_t ldy, const float *x, size_t ldx, const float *tiles,
@@ -122,114 +135,14 @@ void gemm_forward(struct gemm *gemm, float *y, size_t ldy, const float *x, size_
 
 void gemm_forward_then(struct gemm *gemm, float *y, size_t ldy, const float *x, size_t ldx, const float *tiles,
                        const float *bias, size_t m, size_t n, size_t k, gemm_piece *then, void *context) {
-    if (m == 0)
-        return;
     struct product p = {.gemm = gemm, .y = y, .ldy = ldy, .x = x, .ldx = ldx, .tiles = tiles, .bias = bias};
-    p.m = m, p.n = n, p.k = k, p.then = then, p.context = context;
-    pool_run(gemm->pool, forward_task, &p, product_cut(&p, ceil_div(n, TILE), k));
-}
-
-static void input_task(void *context, size_t task, unsigned thread) {
-    const struct product *p = context;
-    float *panel = gemm_scratch(p->gemm, thread);
-    size_t m0, m1, b0, b1;
-    product_task(p, task, ceil_div(p->k, TILE), &m0, &m1, &b0, &b1);
-    for (size_t b = b0; b < b1; b++) {
-        p->gemm->ops->gemm_transpose(panel, p->tiles, p->n, p->k, b * TILE);
-        p->gemm->ops->gemm_tile(p->y + m0 * p->ldy + b * TILE, p->ldy, p->dy + m0 * p->ldx, p->ldx, panel, NULL,
-                                m1 - m0, p->n, least(TILE, p->k - b * TILE), p->accumulate);
-    }
+    p.m = m, p.d = k, p.columns = n, p.then = then, p.context = context;
+    product_run(&p);
 }
 
 void gemm_input(struct gemm *gemm, float *dx, size_t ldx, const float *dy, size_t ldy, const float *tiles, size_t m,
                 size_t n, size_t k, bool accumulate) {
-    if (m == 0)
-        return;
-    struct product p = {.gemm = gemm, .y = dx, .ldy = ldx, .dy = dy, .ldx = ldy, .tiles = tiles};
-    p.m = m, p.n = n, p.k = k, p.accumulate = accumulate;
-    pool_run(gemm->pool, input_task, &p, product_cut(&p, ceil_div(k, TILE), n));
-}
-
-// --- Weight gradient: a task is a range of K by a run of column blocks. Its columns of x are copied together first,
-// and so is every block's dy: rows of the tensors lie pages apart, and each would be read from its own page again and
-// again.
-
-#define DEPTH_A_TASK 192 // columns of x: fourteen runs of the micro-kernel; a multiple of PARAM_SLICE
-#define BLOCKS_A_TASK 6  // the copy of x is used so often
-#define LINE 16          // floats
-
-// Floats between rows of the copy: an odd number of cache lines, so that a column spreads over all sets of the cache.
-static size_t copy_stride(size_t depth) {
-    return (ceil_div(depth, LINE) | 1) * LINE;
-}
-
-static void rows_copy(float *to, size_t ld_to, const float *from, size_t ld_from, size_t rows, size_t columns) {
-    if (columns == TILE) { // of known size: no call a row
-        for (size_t r = 0; r < rows; r++)
-            memcpy(to + r * ld_to, from + r * ld_from, TILE * sizeof(float));
-        return;
-    }
-    for (size_t r = 0; r < rows; r++)
-        memcpy(to + r * ld_to, from + r * ld_from, columns * sizeof(float));
-}
-
-struct weight_cut {
-    struct product p;
-    size_t depth, cuts; // of K: columns of a task, number of ranges
-    size_t stride;      // of the copy of x
-};
-
-// The squares of columns [k0, k0 + depth) of block b, a piece after the other; k0 is a multiple of PARAM_SLICE.
-static void weight_squares(const struct product *p, size_t b, size_t k0, size_t depth) {
-    if (!p->squares)
-        return;
-    double *squares = p->squares + b * ceil_div(p->k, PARAM_SLICE);
-    for (size_t k = k0; k < k0 + depth; k += PARAM_SLICE)
-        squares[k / PARAM_SLICE] =
-            p->gemm->ops->squares(p->y + (b * p->k + k) * TILE, least(PARAM_SLICE, k0 + depth - k) * TILE);
-}
-
-static void weight_task(void *context, size_t task, unsigned thread) {
-    const struct weight_cut *w = context;
-    const struct product *p = &w->p;
-    const size_t k0 = task % w->cuts * w->depth, depth = least(w->depth, p->k - k0);
-    const size_t b0 = task / w->cuts * BLOCKS_A_TASK, b1 = least(b0 + BLOCKS_A_TASK, ceil_div(p->n, TILE));
-    float *dy = gemm_scratch(p->gemm, thread), *x = dy + p->m * TILE;
-    rows_copy(x, w->stride, p->x + k0, p->ldx, p->m, depth);
-    for (size_t b = b0; b < b1; b++) {
-        const size_t columns = least(TILE, p->n - b * TILE);
-        rows_copy(dy, TILE, p->dy + b * TILE, p->ldy, p->m, columns);
-        p->gemm->ops->gemm_weight_tile(p->y + (b * p->k + k0) * TILE, dy, TILE, x, w->stride, p->offsets, p->parts, 0,
-                                       depth, columns);
-        weight_squares(p, b, k0, depth);
-    }
-}
-
-// More rows than the scratch holds: without copies.
-static void weight_task_in_place(void *context, size_t task, unsigned thread) {
-    const struct weight_cut *w = context;
-    const struct product *p = &w->p;
-    (void)thread;
-    const size_t k0 = task % w->cuts * w->depth, depth = least(w->depth, p->k - k0), b = task / w->cuts;
-    p->gemm->ops->gemm_weight_tile(p->y + b * p->k * TILE, p->dy + b * TILE, p->ldy, p->x, p->ldx, p->offsets, p->parts,
-                                   k0, k0 + depth, least(TILE, p->n - b * TILE));
-    weight_squares(p, b, k0, depth);
-}
-
-void gemm_weight(struct gemm *gemm, float *dtiles, const float *dy, size_t ldy, const float *x, size_t ldx,
-                 const uint32_t *offsets, uint32_t parts, size_t n, size_t k, double *squares) {
-    struct weight_cut w = {.p = {.gemm = gemm, .y = dtiles, .dy = dy, .ldy = ldy, .x = x, .ldx = ldx}};
-    w.p.offsets = offsets, w.p.parts = parts, w.p.m = offsets[parts], w.p.n = n, w.p.k = k, w.p.squares = squares;
-    const size_t blocks = ceil_div(n, TILE);
-    w.depth = DEPTH_A_TASK;
-    while (w.depth > PARAM_SLICE && w.p.m * (TILE + copy_stride(w.depth)) > gemm->scratch)
-        w.depth -= PARAM_SLICE;
-    w.cuts = ceil_div(k, w.depth);
-    w.depth = ceil_div(ceil_div(k, w.cuts), PARAM_SLICE) * PARAM_SLICE; // about equal, and whole pieces of the sums
-    w.cuts = ceil_div(k, w.depth);
-    w.stride = copy_stride(w.depth);
-    if (w.p.m * (TILE + w.stride) <= gemm->scratch)
-        pool_run(gemm->pool, weight_task, &w, w.cuts * ceil_div(blocks, BLOCKS_A_TASK));
-    else
-        pool_run(gemm->pool, weight_task_in_place, &w, w.cuts * blocks);
+    struct product p = {.gemm = gemm, .y = dx, .ldy = ldx, .x = dy, .ldx = ldy, .tiles = tiles};
+    p.m = m, p.d = n, p.columns = k, p.accumulate = accumulate, p.transposed = true;
+    product_run(&p);
 }

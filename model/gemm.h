@@ -14,8 +14,8 @@
 
 struct gemm;
 
-// `max_n`: the largest N of any weight (scratch for the transposed panel, per thread).
-enum status gemm_open(struct gemm **out, struct pool *pool, const struct ops *ops, size_t max_n);
+// Products are run on the pool, cut for its threads and the processor's caches; no cut changes a chain above.
+enum status gemm_open(struct gemm **out, struct pool *pool, const struct ops *ops);
 void gemm_close(struct gemm *gemm);
 void gemm_use(struct gemm *gemm, const struct ops *ops); // from now on these kernels
 

@@ -58,7 +58,7 @@ enum status gemm16_open(struct gemm16 **out, struct pool *pool, const struct ops
         return status_set(STATUS_SYSTEM, "gemm: no memory");
     gemm->pool = pool;
     ops_take(gemm, ops);
-    enum status status = gemm_open(&gemm->gemm, pool, &gemm->ops, room->width);
+    enum status status = gemm_open(&gemm->gemm, pool, &gemm->ops);
     if (status == STATUS_OK)
         status = buffers_open(gemm, room);
     if (status != STATUS_OK) {

@@ -61,6 +61,15 @@ struct targets {
     const double *weights; // (n), NULL: all 1
 };
 
+// A block (K, 32) of tiles to be needed next, which gemm_tile asks into cache while it computes: GEMM_STRETCH rows from
+// `block` on, the next GEMM_STRETCH `jump` floats behind these, and so on. A call asks for share `part` of `parts`.
+struct gemm_ahead {
+    const float *block;
+    size_t jump;
+    size_t part, parts;
+};
+#define GEMM_STRETCH 32 // rows of a block
+
 struct ops {
     enum isa isa;
     // The FLOPs that `rounds` of a register-only loop of fused multiply-adds did: timed, this thread's peak.
@@ -116,12 +125,15 @@ struct ops {
     void (*softmax)(float *y, const float *x, size_t rows, size_t n);
     // The micro-kernels behind model/gemm.h. Tiles: one block (K, 32) of [ceil(N/32)][K][32].
     // y(rows, 32) [ldy] = (accumulate ? y : bias or 0) … see model/gemm.h for order; columns < 32 store only `columns`.
+    // ahead: NULL for nothing.
     void (*gemm_tile)(float *y, size_t ldy, const float *x, size_t ldx, const float *block, const float *bias,
-                      size_t rows, size_t k, size_t columns, bool accumulate);
+                      size_t rows, size_t k, size_t columns, bool accumulate, const struct gemm_ahead *ahead);
     // Rows [k0, k1) of one block of the weight gradient: dblock[k][32] = tree over parts of the sums over rows t of
-    // x[t][k] * dy[t][0..columns).
+    // x[t][k] * dy[t][0..columns). ahead: another 32 columns of as many rows, `ld_ahead` apart, to be asked into cache;
+    // NULL for none.
     void (*gemm_weight_tile)(float *dblock, const float *dy, size_t ldy, const float *x, size_t ldx,
-                             const uint32_t *offsets, uint32_t parts, size_t k0, size_t k1, size_t columns);
+                             const uint32_t *offsets, uint32_t parts, size_t k0, size_t k1, size_t columns,
+                             const float *ahead, size_t ld_ahead);
     // panel [N rounded up to 4][32] = columns [k0, k0+32) of W (N,K), from tiles; columns behind K are 0.
     void (*gemm_transpose)(float *panel, const float *tiles, size_t n, size_t k, size_t k0);
 
@@ -130,9 +142,10 @@ struct ops {
     // The three kernels above. k of gemm_tile, rows t and offsets of gemm_weight_tile, n of gemm_transpose (the tiles
     // are [ceil(n/16)][ceil(k/2)][32], the panel [n rounded up to 4][32]) count pairs.
     void (*gemm_tile_pairs)(float *y, size_t ldy, const float *x, size_t ldx, const float *block, const float *bias,
-                            size_t rows, size_t k, size_t columns, bool accumulate);
+                            size_t rows, size_t k, size_t columns, bool accumulate, const struct gemm_ahead *ahead);
     void (*gemm_weight_tile_pairs)(float *dblock, const float *dy, size_t ldy, const float *x, size_t ldx,
-                                   const uint32_t *offsets, uint32_t parts, size_t k0, size_t k1, size_t columns);
+                                   const uint32_t *offsets, uint32_t parts, size_t k0, size_t k1, size_t columns,
+                                   const float *ahead, size_t ld_ahead);
     void (*gemm_transpose_pairs)(float *panel, const float *tiles, size_t n, size_t k, size_t k0);
     // to(ceil(n/2)) = neighbours of a row of n.
     void (*pairs_row)(float *to, const float *from, size_t n);

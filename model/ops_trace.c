@@ -81,15 +81,16 @@ static void attention_backward(float *dq, float *dk, float *dv, const float *dou
 }
 
 static void gemm_tile(float *y, size_t ldy, const float *x, size_t ldx, const float *block, const float *bias,
-                      size_t rows, size_t k, size_t columns, bool accumulate) {
+                      size_t rows, size_t k, size_t columns, bool accumulate, const struct gemm_ahead *ahead) {
     TIMED(OPS_GEMM, 2.0 * (double)rows * (double)k * (double)columns,
-          gemm_tile(y, ldy, x, ldx, block, bias, rows, k, columns, accumulate));
+          gemm_tile(y, ldy, x, ldx, block, bias, rows, k, columns, accumulate, ahead));
 }
 
 static void gemm_weight_tile(float *dblock, const float *dy, size_t ldy, const float *x, size_t ldx,
-                             const uint32_t *offsets, uint32_t parts, size_t k0, size_t k1, size_t columns) {
+                             const uint32_t *offsets, uint32_t parts, size_t k0, size_t k1, size_t columns,
+                             const float *ahead, size_t ld_ahead) {
     TIMED(OPS_GEMM, 2.0 * (offsets[parts] - offsets[0]) * (double)(k1 - k0) * (double)columns,
-          gemm_weight_tile(dblock, dy, ldy, x, ldx, offsets, parts, k0, k1, columns));
+          gemm_weight_tile(dblock, dy, ldy, x, ldx, offsets, parts, k0, k1, columns, ahead, ld_ahead));
 }
 
 static void gemm_transpose(float *panel, const float *tiles, size_t n, size_t k, size_t k0) {
@@ -98,15 +99,16 @@ static void gemm_transpose(float *panel, const float *tiles, size_t n, size_t k,
 
 // A pair is two products.
 static void gemm_tile_pairs(float *y, size_t ldy, const float *x, size_t ldx, const float *block, const float *bias,
-                            size_t rows, size_t k, size_t columns, bool accumulate) {
+                            size_t rows, size_t k, size_t columns, bool accumulate, const struct gemm_ahead *ahead) {
     TIMED(OPS_GEMM, 4.0 * (double)rows * (double)k * (double)columns,
-          gemm_tile_pairs(y, ldy, x, ldx, block, bias, rows, k, columns, accumulate));
+          gemm_tile_pairs(y, ldy, x, ldx, block, bias, rows, k, columns, accumulate, ahead));
 }
 
 static void gemm_weight_tile_pairs(float *dblock, const float *dy, size_t ldy, const float *x, size_t ldx,
-                                   const uint32_t *offsets, uint32_t parts, size_t k0, size_t k1, size_t columns) {
+                                   const uint32_t *offsets, uint32_t parts, size_t k0, size_t k1, size_t columns,
+                                   const float *ahead, size_t ld_ahead) {
     TIMED(OPS_GEMM, 4.0 * (offsets[parts] - offsets[0]) * (double)(k1 - k0) * (double)columns,
-          gemm_weight_tile_pairs(dblock, dy, ldy, x, ldx, offsets, parts, k0, k1, columns));
+          gemm_weight_tile_pairs(dblock, dy, ldy, x, ldx, offsets, parts, k0, k1, columns, ahead, ld_ahead));
 }
 
 static void gemm_transpose_pairs(float *panel, const float *tiles, size_t n, size_t k, size_t k0) {

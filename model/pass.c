@@ -40,7 +40,7 @@ static enum status products_open(struct pass *pass) {
                                      config->hidden % 2 || config->ffn % 2};
     if (pass->options.bf16)
         return gemm16_open(&pass->gemm16, pass->pool, pass->ops, &room);
-    return gemm_open(&pass->gemm, pass->pool, pass->ops, width);
+    return gemm_open(&pass->gemm, pass->pool, pass->ops);
 }
 
 enum status pass_open(struct pass **out, const struct model_config *config, const struct param_table *table,

@@ -19,6 +19,8 @@ struct tile {
     size_t ldx;
     const float *block, *bias; // bias: NULL for 0
     size_t k;
+    uintptr_t ahead; // a line to ask for in the first step; then `ahead_step` bytes on in each step, and `ahead_jump`
+    size_t ahead_step, ahead_jump; // from one GEMM_STRETCH to the next
     gemm_mask mask[GEMM_ACROSS];
 };
 
@@ -51,17 +53,24 @@ GEMM_INLINE void tile_run(const struct tile *t, const size_t rows, const bool ac
 #pragma GCC unroll 5
     for (size_t i = 0; i < (rows + 2) / 3; i++)
         x[i] = t->x + 3 * i * ldx;
-    for (size_t k = t->k; k > 0; k--, block += GEMM_TILE) {
-        const gemm_vector b0 = GEMM_LOAD(block), b1 = GEMM_LOAD(block + GEMM_WIDTH);
+    uintptr_t ahead = t->ahead;
+    const size_t step = t->ahead_step, skip = t->ahead_jump - GEMM_STRETCH * step;
+    for (size_t left = t->k; left > 0; ahead += skip) {
+        size_t steps = left < GEMM_STRETCH ? left : GEMM_STRETCH;
+        left -= steps;
+        for (; steps > 0; steps--, block += GEMM_TILE, ahead += step) {
+            const gemm_vector b0 = GEMM_LOAD(block), b1 = GEMM_LOAD(block + GEMM_WIDTH);
+            GEMM_PREFETCH(ahead);
 #pragma GCC unroll 14
-        for (size_t r = 0; r < rows; r++) {
-            const gemm_vector a = GEMM_ALL(x[r / 3][r % 3 * ldx]);
-            sum[r][0] = GEMM_DOT(a, b0, sum[r][0]);
-            sum[r][1] = GEMM_DOT(a, b1, sum[r][1]);
-        }
+            for (size_t r = 0; r < rows; r++) {
+                const gemm_vector a = GEMM_ALL(x[r / 3][r % 3 * ldx]);
+                sum[r][0] = GEMM_DOT(a, b0, sum[r][0]);
+                sum[r][1] = GEMM_DOT(a, b1, sum[r][1]);
+            }
 #pragma GCC unroll 5
-        for (size_t i = 0; i < (rows + 2) / 3; i++)
-            x[i]++;
+            for (size_t i = 0; i < (rows + 2) / 3; i++)
+                x[i]++;
+        }
     }
     tile_end(t, sum, rows);
 }
@@ -102,18 +111,33 @@ static tile_function *const functions[GEMM_ROWS + 1][2] = {
 #endif
 };
 
+// The share of `ahead` that pass number `pass` of `passes` asks for: a piece of each of its stretches.
+static void tile_ahead(struct tile *t, const struct gemm_ahead *ahead, size_t pass, size_t passes) {
+    const size_t all = ahead->parts * passes, i = ahead->part * passes + pass;
+    const size_t bytes = GEMM_STRETCH * GEMM_TILE * sizeof(float);
+    t->ahead = (uintptr_t)ahead->block + bytes * i / all;
+    t->ahead_step = (bytes / GEMM_STRETCH + all - 1) / all;
+    t->ahead_jump = ahead->jump * sizeof(float);
+}
+
 void GEMM_NAME(gemm_tile)(float *y, size_t ldy, const float *x, size_t ldx, const float *block, const float *bias,
-                          size_t rows, size_t k, size_t columns, bool accumulate) {
-    for (size_t run = 0, runs = GEMM_RUNS(rows); run < runs; run++) {
-        const size_t m0 = rows * run / runs, m1 = rows * (run + 1) / runs;
-        for (size_t n = 0; n < columns; n += GEMM_ACROSS * GEMM_WIDTH) {
+                          size_t rows, size_t k, size_t columns, bool accumulate, const struct gemm_ahead *ahead) {
+    const size_t runs = GEMM_RUNS(rows), across = GEMM_ACROSS * GEMM_WIDTH, passes = runs * GEMM_TILE / across;
+    for (size_t run = 0; run < runs; run++) {
+        const size_t m0 = rows * run / runs, m1 = rows * (run + 1) / runs, m2 = rows * (run + 2) / runs;
+        if (run + 1 < runs)
+            gemm_prefetch_write(y + m1 * ldy, ldy, m2 - m1, columns);
+        for (size_t n = 0; n < columns; n += across) {
             struct tile t = {.y = y + m0 * ldy + n,
                              .ldy = ldy,
                              .x = x + m0 * ldx,
                              .ldx = ldx,
                              .block = block + n,
                              .bias = bias ? bias + n : NULL,
-                             .k = k};
+                             .k = k,
+                             .ahead = (uintptr_t)block};
+            if (ahead)
+                tile_ahead(&t, ahead, run * GEMM_TILE / across + n / across, passes);
             for (size_t v = 0; v < GEMM_ACROSS; v++)
                 t.mask[v] = gemm_mask_first((ptrdiff_t)columns - (ptrdiff_t)(n + v * GEMM_WIDTH));
             functions[m1 - m0][accumulate](&t);
@@ -124,7 +148,8 @@ void GEMM_NAME(gemm_tile)(float *y, size_t ldy, const float *x, size_t ldx, cons
 #else
 
 void GEMM_NAME(gemm_tile)(float *y, size_t ldy, const float *x, size_t ldx, const float *block, const float *bias,
-                          size_t rows, size_t k, size_t columns, bool accumulate) {
+                          size_t rows, size_t k, size_t columns, bool accumulate, const struct gemm_ahead *ahead) {
+    (void)ahead;
     for (size_t m = 0; m < rows; m++)
         for (size_t n = 0; n < columns; n++) {
             float sum = accumulate ? y[m * ldy + n] : bias ? bias[n] : 0.0f;

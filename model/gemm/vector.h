@@ -45,6 +45,17 @@ typedef __mmask16 gemm_mask;
 #define GEMM_EVEN(pairs) _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(pairs), 16))
 #define GEMM_ODD(pairs)                                                                                                \
     _mm512_castsi512_ps(_mm512_and_si512(_mm512_castps_si512(pairs), _mm512_set1_epi32((int)0xffff0000u)))
+#define GEMM_UNPACK_LOW(a, b) _mm512_unpacklo_ps(a, b)
+#define GEMM_UNPACK_HIGH(a, b) _mm512_unpackhi_ps(a, b)
+#define GEMM_SHUFFLE(a, b, how) _mm512_shuffle_ps(a, b, how)
+
+// Four floats from each of p, p + step, p + 2 step, …
+static inline gemm_vector gemm_quads(const float *p, size_t step) {
+    __m512 v = _mm512_castps128_ps512(_mm_loadu_ps(p));
+    v = _mm512_insertf32x4(v, _mm_loadu_ps(p + step), 1);
+    v = _mm512_insertf32x4(v, _mm_loadu_ps(p + 2 * step), 2);
+    return _mm512_insertf32x4(v, _mm_loadu_ps(p + 3 * step), 3);
+}
 
 // The first n lanes; n may be more than there are, or fewer than none.
 static inline gemm_mask gemm_mask_first(ptrdiff_t n) {
@@ -71,6 +82,13 @@ typedef __m256i gemm_mask;
 #define GEMM_KEEP(v, mask) _mm256_and_ps(v, _mm256_castsi256_ps(mask))
 #define GEMM_EVEN(pairs) _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(pairs), 16))
 #define GEMM_ODD(pairs) _mm256_and_ps(pairs, _mm256_castsi256_ps(_mm256_set1_epi32((int)0xffff0000u)))
+#define GEMM_UNPACK_LOW(a, b) _mm256_unpacklo_ps(a, b)
+#define GEMM_UNPACK_HIGH(a, b) _mm256_unpackhi_ps(a, b)
+#define GEMM_SHUFFLE(a, b, how) _mm256_shuffle_ps(a, b, how)
+
+static inline gemm_vector gemm_quads(const float *p, size_t step) {
+    return _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(p)), _mm_loadu_ps(p + step), 1);
+}
 
 static inline gemm_mask gemm_mask_first(ptrdiff_t n) {
     const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
@@ -87,6 +105,21 @@ static inline gemm_mask gemm_mask_first(ptrdiff_t n) {
 #define GEMM_DOT(a, b, c) GEMM_FMA(GEMM_EVEN(a), GEMM_EVEN(b), GEMM_FMA(GEMM_ODD(a), GEMM_ODD(b), c))
 #else
 #define GEMM_DOT(a, b, c) GEMM_FMA(a, b, c)
+#endif
+
+#ifdef GEMM_ROWS
+#define GEMM_LINE 16 // floats of a cache line
+
+#define GEMM_PREFETCH(address) _mm_prefetch((const char *)(address), _MM_HINT_T0)
+#define GEMM_PREFETCH_FAR(address) _mm_prefetch((const char *)(address), _MM_HINT_T1) // into the second cache only
+
+// Asks for the lines that `rows` rows of `columns` floats lie in, to be written soon (prefetchw: a no-op where it is
+// not known).
+static inline void gemm_prefetch_write(const float *p, size_t ld, size_t rows, size_t columns) {
+    for (size_t r = 0; r < rows; r++, p += ld)
+        for (size_t c = 0; c < columns; c += GEMM_LINE)
+            __asm__ volatile("prefetchw %0" ::"m"(p[c]));
+}
 #endif
 
 // Cuts n rows into runs of nearly equal length, at most GEMM_ROWS: a run of one row would leave most of the registers

@@ -11,6 +11,7 @@
 
 #ifdef GEMM_ROWS
 
+#define ROWS_BEFORE 8 // rows of x are asked for so many rows early: a stride that processors don't foresee
 #define ACROSS (GEMM_ACROSS * GEMM_WIDTH)
 
 struct weight {
@@ -21,6 +22,8 @@ struct weight {
     size_t ldx;
     const uint32_t *offsets;
     uint32_t parts;
+    const float *far; // row 0 of the lines that a pass asks for, a line a row, `ld_far` floats apart
+    size_t ld_far;
     gemm_mask mask[GEMM_ACROSS];
 };
 
@@ -33,7 +36,11 @@ GEMM_INLINE void weight_part(gemm_vector sum[GEMM_ROWS][GEMM_ACROSS], const stru
     const size_t ldx = w->ldx, ldy = w->ldy;
     const gemm_mask m0 = w->mask[0], m1 = w->mask[1];
     const float *x = w->x + w->offsets[part] * ldx, *dy = w->dy + w->offsets[part] * ldy;
-    for (size_t t = w->offsets[part + 1] - w->offsets[part]; t > 0; t--, x += ldx, dy += ldy) {
+    const float *far = w->far + w->offsets[part] * w->ld_far;
+    for (size_t t = w->offsets[part + 1] - w->offsets[part]; t > 0; t--, x += ldx, dy += ldy, far += w->ld_far) {
+        GEMM_PREFETCH(x + ROWS_BEFORE * ldx);
+        GEMM_PREFETCH(x + ROWS_BEFORE * ldx + rows - 1);
+        GEMM_PREFETCH_FAR(far);
         const gemm_vector d0 = full ? GEMM_LOAD(dy) : GEMM_LOAD_MASK(dy, m0);
         const gemm_vector d1 = full ? GEMM_LOAD(dy + GEMM_WIDTH) : GEMM_LOAD_MASK(dy + GEMM_WIDTH, m1);
 #pragma GCC unroll 14
@@ -115,17 +122,24 @@ static weight_function *const functions[GEMM_ROWS + 1][2] = {
 };
 
 void GEMM_NAME(gemm_weight_tile)(float *dblock, const float *dy, size_t ldy, const float *x, size_t ldx,
-                                 const uint32_t *offsets, uint32_t parts, size_t k0, size_t k1, size_t columns) {
+                                 const uint32_t *offsets, uint32_t parts, size_t k0, size_t k1, size_t columns,
+                                 const float *ahead, size_t ld_ahead) {
+    size_t line = 0; // of a row of `ahead`
     for (size_t run = 0, n = k1 - k0, runs = GEMM_RUNS(n); run < runs; run++) {
         const size_t k = k0 + n * run / runs, rows = k0 + n * (run + 1) / runs - k;
-        for (size_t c = 0; c < GEMM_TILE; c += ACROSS) {
+        gemm_prefetch_write(dblock + k * GEMM_TILE, GEMM_TILE, rows, GEMM_TILE); // to be stored at the run's end
+        for (size_t c = 0; c < GEMM_TILE; c += ACROSS, line += GEMM_LINE) {
             struct weight w = {.dblock = dblock + k * GEMM_TILE + c,
                                .dy = dy + c,
                                .ldy = ldy,
                                .x = x + k,
                                .ldx = ldx,
                                .offsets = offsets,
-                               .parts = parts};
+                               .parts = parts,
+                               .far = dy,
+                               .ld_far = ldy};
+            if (ahead && line < GEMM_TILE)
+                w.far = ahead + line, w.ld_far = ld_ahead;
             for (size_t v = 0; v < GEMM_ACROSS; v++)
                 w.mask[v] = gemm_mask_first((ptrdiff_t)columns - (ptrdiff_t)(c + v * GEMM_WIDTH));
             functions[rows][columns >= c + ACROSS](&w);
@@ -136,7 +150,9 @@ void GEMM_NAME(gemm_weight_tile)(float *dblock, const float *dy, size_t ldy, con
 #else
 
 void GEMM_NAME(gemm_weight_tile)(float *dblock, const float *dy, size_t ldy, const float *x, size_t ldx,
-                                 const uint32_t *offsets, uint32_t parts, size_t k0, size_t k1, size_t columns) {
+                                 const uint32_t *offsets, uint32_t parts, size_t k0, size_t k1, size_t columns,
+                                 const float *ahead, size_t ld_ahead) {
+    (void)ahead, (void)ld_ahead;
     float stack[TREE_LEVELS][GEMM_TILE], sums[GEMM_TILE];
     for (size_t k = k0; k < k1; k++) {
         for (uint32_t p = 0; p < parts; p++) {

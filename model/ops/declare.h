@@ -32,17 +32,19 @@ void ISA_NAME(cross_entropy)(double *losses, float *dlogits, const float *logits
 double ISA_NAME(span_loss)(float *dlogits, const float *logits, int32_t start, int32_t end, size_t length, float scale);
 void ISA_NAME(softmax)(float *y, const float *x, size_t rows, size_t n);
 void ISA_NAME(gemm_tile)(float *y, size_t ldy, const float *x, size_t ldx, const float *block, const float *bias,
-                         size_t rows, size_t k, size_t columns, bool accumulate);
+                         size_t rows, size_t k, size_t columns, bool accumulate, const struct gemm_ahead *ahead);
 void ISA_NAME(gemm_weight_tile)(float *dblock, const float *dy, size_t ldy, const float *x, size_t ldx,
-                                const uint32_t *offsets, uint32_t parts, size_t k0, size_t k1, size_t columns);
+                                const uint32_t *offsets, uint32_t parts, size_t k0, size_t k1, size_t columns,
+                                const float *ahead, size_t ld_ahead);
 
 void ISA_NAME(gemm_transpose)(float *panel, const float *tiles, size_t n, size_t k, size_t k0);
 
 double ISA_NAME(bf16_peak)(uint64_t rounds);
 void ISA_NAME(gemm_tile_pairs)(float *y, size_t ldy, const float *x, size_t ldx, const float *block, const float *bias,
-                               size_t rows, size_t k, size_t columns, bool accumulate);
+                               size_t rows, size_t k, size_t columns, bool accumulate, const struct gemm_ahead *ahead);
 void ISA_NAME(gemm_weight_tile_pairs)(float *dblock, const float *dy, size_t ldy, const float *x, size_t ldx,
-                                      const uint32_t *offsets, uint32_t parts, size_t k0, size_t k1, size_t columns);
+                                      const uint32_t *offsets, uint32_t parts, size_t k0, size_t k1, size_t columns,
+                                      const float *ahead, size_t ld_ahead);
 void ISA_NAME(gemm_transpose_pairs)(float *panel, const float *tiles, size_t n, size_t k, size_t k0);
 void ISA_NAME(pairs_row)(float *to, const float *from, size_t n);
 void ISA_NAME(pairs_rows)(float *to, const float *even, const float *odd, size_t n);

@@ -194,13 +194,10 @@ struct shape {
     uint32_t parts;
 };
 
-// On every instruction set and with 1, 2 and 3 threads (the pool lowers the number to the processors that are there).
-static void shapes_check(const struct shape *shapes, size_t n_shapes) {
-    size_t max_n = 1;
-    for (size_t i = 0; i < n_shapes; i++)
-        max_n = shapes[i].n > max_n ? shapes[i].n : max_n;
+// On every instruction set and with `first` to 3 threads (the pool lowers the number to the processors that are there).
+static void threads_check(const struct shape *shapes, size_t n_shapes, unsigned first) {
     stream = rng_stream(3, n_shapes);
-    for (unsigned threads = 1; threads <= 3; threads++) {
+    for (unsigned threads = first; threads <= 3; threads++) {
         struct pool *pool;
         assert_ok(pool_open(&pool, threads));
         for (size_t i = 0; i < n_shapes; i++) {
@@ -209,7 +206,7 @@ static void shapes_check(const struct shape *shapes, size_t n_shapes) {
                 if (!ops_table((enum isa)isa))
                     continue;
                 struct gemm *gemm;
-                assert_ok(gemm_open(&gemm, pool, ops_table((enum isa)isa), max_n));
+                assert_ok(gemm_open(&gemm, pool, ops_table((enum isa)isa)));
                 layer_check(gemm, &l);
                 gemm_close(gemm);
             }
@@ -217,6 +214,10 @@ static void shapes_check(const struct shape *shapes, size_t n_shapes) {
         }
         pool_close(pool);
     }
+}
+
+static void shapes_check(const struct shape *shapes, size_t n_shapes) {
+    threads_check(shapes, n_shapes, 1);
 }
 
 static void test_every_row_count(void **state) {
@@ -237,6 +238,17 @@ static void test_shapes(void **state) {
     shapes_check(shapes, sizeof shapes / sizeof *shapes);
 }
 
+// More than caches hold: sums in pieces of K and of N, rows in stretches, parts in groups (also of one part, of no
+// rows, and too long for a copy), slices of K, several blocks to an item.
+static void test_large(void **state) {
+    (void)state;
+    static const struct shape shapes[] = {
+        {20, 40, 1700, 2}, {20, 1700, 40, 4},   {5, 3, 2000, 1},    {1100, 33, 820, 8},
+        {33, 70, 500, 2},  {1040, 290, 40, 16}, {2100, 40, 210, 4}, {5000, 33, 70, 1},
+    };
+    threads_check(shapes, sizeof shapes / sizeof *shapes, 3);
+}
+
 // A row's bits don't depend on what other rows there are: taken alone, in a small and in a large batch.
 static void test_rows_alone(void **state) {
     (void)state;
@@ -247,7 +259,7 @@ static void test_rows_alone(void **state) {
         if (!ops_table((enum isa)isa))
             continue;
         struct gemm *gemm;
-        assert_ok(gemm_open(&gemm, pool, ops_table((enum isa)isa), N));
+        assert_ok(gemm_open(&gemm, pool, ops_table((enum isa)isa)));
         float *tiles = normals(tiles_size(N, K)), *x = normals(M * K), *all = floats(M * N, 0),
               *some = floats(M * N, 0);
         gemm_forward(gemm, all, N, x, K, tiles, NULL, M, N, K);
@@ -275,7 +287,7 @@ static void test_parts(void **state) {
         if (!ops)
             continue;
         struct gemm *gemm;
-        assert_ok(gemm_open(&gemm, pool, ops, N));
+        assert_ok(gemm_open(&gemm, pool, ops));
         for (uint32_t run = 1; run < P; run *= 2) { // parts a call
             float *part = floats(P * size, 0);
             for (uint32_t p = 0; p < P; p += run)
@@ -303,7 +315,7 @@ static void test_non_finite(void **state) {
         if (!ops_table((enum isa)isa))
             continue;
         struct gemm *gemm;
-        assert_ok(gemm_open(&gemm, pool, ops_table((enum isa)isa), N));
+        assert_ok(gemm_open(&gemm, pool, ops_table((enum isa)isa)));
         float *tiles = normals(tiles_size(N, K)), *x = normals(M * K), *y = floats(M * N, 0), *dy = normals(M * N);
         float *dtiles = floats(tiles_size(N, K), 7);
         x[7 * K + 3] = NAN, x[8 * K + 4] = INFINITY;
@@ -324,8 +336,8 @@ static void test_non_finite(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_row_count), cmocka_unit_test(test_shapes),     cmocka_unit_test(test_rows_alone),
-        cmocka_unit_test(test_parts),           cmocka_unit_test(test_non_finite),
+        cmocka_unit_test(test_every_row_count), cmocka_unit_test(test_shapes), cmocka_unit_test(test_rows_alone),
+        cmocka_unit_test(test_large),           cmocka_unit_test(test_parts),  cmocka_unit_test(test_non_finite),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

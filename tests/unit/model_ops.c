@@ -686,8 +686,9 @@ static void check_gemm_tile(const struct ops *ops) {
                         sum = fmaf(x[m * k + i], block[i * 32 + n], sum);
                     want[m * 40 + n] = sum;
                 }
-            ops->gemm_tile(y, 40, x, k, block, bias, rows, k, columns, false);
-            ops->gemm_tile(y, 40, x, k, block, NULL, rows, k, columns, true);
+            const struct gemm_ahead ahead = {block, columns, rows % 2, 2}; // changes nothing
+            ops->gemm_tile(y, 40, x, k, block, bias, rows, k, columns, false, &ahead);
+            ops->gemm_tile(y, 40, x, k, block, NULL, rows, k, columns, true, NULL);
             check_bits(y, want, rows * 40);
             free(x), free(block), free(bias), free(y), free(want);
         }
@@ -707,7 +708,7 @@ static void check_gemm_weight_tile(const struct ops *ops) {
                         part[p] = fmaf(x[t * k + i], dy[t * columns + n], part[p]);
                 want[i * 32 + n] = (part[0] + part[1]) + (part[2] + part[3]);
             }
-        ops->gemm_weight_tile(block, dy, columns, x, k, offsets, 4, k0, k1, columns);
+        ops->gemm_weight_tile(block, dy, columns, x, k, offsets, 4, k0, k1, columns, columns % 2 ? dy : NULL, columns);
         check_bits(block, want, k * 32);
         free(x), free(dy), free(block), free(want);
     }
@@ -760,8 +761,8 @@ static void check_gemm_tile_pairs(const struct ops *ops) {
                         sum = dot(x[m * k + i % k], block[i % k * 32 + n], sum);
                     want[m * 40 + n] = sum;
                 }
-            ops->gemm_tile_pairs(y, 40, x, k, block, bias, rows, k, columns, false);
-            ops->gemm_tile_pairs(y, 40, x, k, block, NULL, rows, k, columns, true);
+            ops->gemm_tile_pairs(y, 40, x, k, block, bias, rows, k, columns, false, NULL);
+            ops->gemm_tile_pairs(y, 40, x, k, block, NULL, rows, k, columns, true, NULL);
             check_bits(y, want, rows * 40);
             free(x), free(block), free(bias), free(y), free(want);
         }
@@ -781,7 +782,7 @@ static void check_gemm_weight_tile_pairs(const struct ops *ops) {
                         part[p] = dot(x[t * k + i], dy[t * columns + n], part[p]);
                 want[i * 32 + n] = (part[0] + part[1]) + (part[2] + part[3]);
             }
-        ops->gemm_weight_tile_pairs(block, dy, columns, x, k, offsets, 4, k0, k1, columns);
+        ops->gemm_weight_tile_pairs(block, dy, columns, x, k, offsets, 4, k0, k1, columns, NULL, 0);
         check_bits(block, want, k * 32);
         free(x), free(dy), free(block), free(want);
     }
