@@ -171,7 +171,7 @@ static void param_check_rows(const struct param *param, uint64_t row, uint64_t r
     (void)param, (void)row, (void)rows;
 }
 
-#define PARAM_RUN 16 // floats that are read into a row at a time: a cache line, so that 32 rows don't evict one another
+#define PARAM_RUN 16 // floats of a row that are moved at a time: a cache line, so that 32 rows don't evict one another
 
 // A tile block is [K][32]; `in` and `out` are rows of K floats.
 static void param_read_tiles(float *out, const float *tiles, uint64_t k_count, uint64_t row, uint64_t rows) {
@@ -190,7 +190,39 @@ static void param_read_tiles(float *out, const float *tiles, uint64_t k_count, u
     }
 }
 
+typedef float quad __attribute__((vector_size(16)));
+
+static inline quad param_load(const float *at) {
+    quad four;
+    memcpy(&four, at, sizeof four);
+    return four;
+}
+
+// Four rows' floats [k, k + 4) to where they belong in the block: a 4x4 transpose.
+static inline void param_write_four(float *block, const float *in, uint64_t k_count) {
+    const quad a = param_load(in), b = param_load(in + k_count), c = param_load(in + 2 * k_count),
+               d = param_load(in + 3 * k_count);
+    const quad ab0 = __builtin_shufflevector(a, b, 0, 4, 1, 5), ab1 = __builtin_shufflevector(a, b, 2, 6, 3, 7);
+    const quad cd0 = __builtin_shufflevector(c, d, 0, 4, 1, 5), cd1 = __builtin_shufflevector(c, d, 2, 6, 3, 7);
+    const quad out[4] = {__builtin_shufflevector(ab0, cd0, 0, 1, 4, 5), __builtin_shufflevector(ab0, cd0, 2, 3, 6, 7),
+                         __builtin_shufflevector(ab1, cd1, 0, 1, 4, 5), __builtin_shufflevector(ab1, cd1, 2, 3, 6, 7)};
+    for (int i = 0; i < 4; i++)
+        memcpy(block + i * PARAM_TILE, &out[i], sizeof out[i]);
+}
+
+// A whole block, a cache line of every row at a time.
+static void param_write_whole(float *block, const float *in, uint64_t k_count) {
+    for (uint64_t first = 0; first < k_count; first += PARAM_RUN)
+        for (uint64_t r = 0; r < PARAM_TILE; r += 4)
+            for (uint64_t k = first; k < first + PARAM_RUN; k += 4)
+                param_write_four(block + k * PARAM_TILE + r, in + r * k_count + k, k_count);
+}
+
 static void param_write_block(float *block, const float *in, uint64_t k_count, uint64_t rows, bool pad) {
+    if (rows == PARAM_TILE && k_count % PARAM_RUN == 0) {
+        param_write_whole(block, in, k_count);
+        return;
+    }
     for (uint64_t k = 0; k < k_count; k++) {
         for (uint64_t r = 0; r < rows; r++)
             block[k * PARAM_TILE + r] = in[r * k_count + k];

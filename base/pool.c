@@ -262,8 +262,8 @@ static void pool_run_piece(struct pool *pool, pool_task *fn, void *context, uint
 }
 
 void pool_run(struct pool *pool, pool_task *fn, void *context, size_t tasks) {
-    assert(atomic_load(&pool->unfinished) == 0); // nested
-    if (pool->threads == 1 || tasks == 1) {
+    assert(!pool || atomic_load(&pool->unfinished) == 0); // nested
+    if (!pool || pool->threads == 1 || tasks == 1) {
         for (size_t task = 0; task < tasks; task++) {
             fn(context, task, 0);
             pulse_beat();
@@ -279,7 +279,7 @@ void pool_run(struct pool *pool, pool_task *fn, void *context, size_t tasks) {
 }
 
 unsigned pool_threads(const struct pool *pool) {
-    return pool->threads;
+    return pool ? pool->threads : 1;
 }
 
 // ---- open and close

@@ -25,7 +25,8 @@ unsigned pool_cpus(void);
 unsigned pool_cpus_host(void);
 
 // Runs fn(context, task, thread) for task = 0..tasks-1, each once, in any order; returns when all are done.
-// `thread` is 0..threads-1, for scratch memory. Not to be nested, and only by the thread that opened the pool.
+// `thread` is 0..threads-1, for scratch memory. Not to be nested, and only by the thread that opened the pool. A pool
+// that is NULL is the calling thread alone.
 typedef void pool_task(void *context, size_t task, unsigned thread);
 void pool_run(struct pool *pool, pool_task *fn, void *context, size_t tasks);
 

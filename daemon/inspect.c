@@ -156,7 +156,7 @@ static enum status inspect_model(struct text *out, const char *path, bool json) 
     struct weight_files files = {0};
     enum status status = model_config_read(&config, path);
     if (status == STATUS_OK && config.has_head_architecture)
-        status = model_open(&model, path); // a fine-tuned model is only whole with tokenizer and head
+        status = model_open(&model, path, NULL); // a fine-tuned model is only whole with tokenizer and head
     if (status == STATUS_OK && !json)
         inspect_config(out, &config);
     if (status == STATUS_OK)

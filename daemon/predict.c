@@ -10,8 +10,9 @@
 
 enum status predictor_open(struct predictor *out, const char *model, const char *job_file, bool no_truncation) {
     *out = (struct predictor){.no_truncation = no_truncation};
-    TRY(subject_open(&out->model, model, job_file));
-    TRY(runner_open(&out->runner, &out->model, subject_length(&out->model), PREDICT_BATCH));
+    TRY(pool_open(&out->pool, 0));
+    TRY(subject_open(&out->model, model, job_file, out->pool));
+    TRY(runner_open(&out->runner, &out->model, out->pool, subject_length(&out->model), PREDICT_BATCH));
     batch_clear(&out->runner.batch);
     out->scores = calloc((size_t)PREDICT_BATCH * out->model.config.labels, sizeof *out->scores);
     return out->scores ? STATUS_OK : status_set(STATUS_SYSTEM, "predict: no memory");
@@ -22,6 +23,7 @@ void predictor_close(struct predictor *p) {
     encoding_release(&p->encoding);
     runner_close(&p->runner);
     model_close(&p->model);
+    pool_close(p->pool);
 }
 
 enum status predictor_add(struct predictor *p, const char *text, size_t size, const char *pair, size_t pair_size,

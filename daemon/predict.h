@@ -17,6 +17,7 @@ struct predict_flags {
 };
 
 struct predictor {
+    struct pool *pool;
     struct model model;
     struct runner runner;
     struct encoding encoding;

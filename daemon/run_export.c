@@ -136,10 +136,10 @@ static bool run_same_model(const char *folder) {
 }
 
 // Whether <out>/model is whole: it opens, its card is there, and nothing of it has changed.
-static bool run_has_model(const char *folder) {
+static bool run_has_model(const char *folder, struct pool *pool) {
     struct model model;
     char *card = path_join(folder, "README.md");
-    bool whole = card && file_exists(card) && model_is(folder) && model_open(&model, folder) == STATUS_OK;
+    bool whole = card && file_exists(card) && model_is(folder) && model_open(&model, folder, pool) == STATUS_OK;
     if (whole)
         model_close(&model);
     free(card);
@@ -166,7 +166,7 @@ static uint32_t run_look(const struct trainer *t) {
     bool other = !folder || ((t->complete || t->idle) && run_other_dtype(t, folder));
     uint32_t make = 0;
     make |= !t->complete || !run_has(t->job, "report.json") || !run_has(t->job, "report.md") ? RUN_MAKES_REPORT : 0;
-    make |= other || !run_made(t, "model") || !run_has_model(folder) ? RUN_MAKES_MODEL : 0;
+    make |= other || !run_made(t, "model") || !run_has_model(folder, t->pool) ? RUN_MAKES_MODEL : 0;
     for (unsigned i = 0; exporters[i].kind; i++)
         if (t->job->export.to[exporters[i].job] &&
             (other || !run_made(t, exporters[i].kind) || !run_has_artifact(t->job, &exporters[i])))

@@ -124,10 +124,10 @@ static enum status subject_read(void *context, const char *real) {
     return status;
 }
 
-enum status subject_open(struct model *out, const char *path, const char *job_file) {
+enum status subject_open(struct model *out, const char *path, const char *job_file, struct pool *pool) {
     *out = (struct model){0};
     if (model_is(path))
-        return model_open(out, path);
+        return model_open(out, path, pool);
     return follow_read(path, subject_read, &(struct subject){out, path, job_file}); // `latest` may move on
 }
 
@@ -160,15 +160,15 @@ uint32_t subject_stride(const struct model *model, int64_t given) {
     return model->settings.doc_stride ? model->settings.doc_stride : SETTINGS_STRIDE;
 }
 
-enum status runner_open(struct runner *out, const struct model *model, uint32_t max_length, uint32_t max_examples) {
+enum status runner_open(struct runner *out, const struct model *model, struct pool *pool, uint32_t max_length,
+                        uint32_t max_examples) {
     enum isa isa;
-    *out = (struct runner){.max_tokens = max_length * max_examples, .max_examples = max_examples};
+    *out = (struct runner){.pool = pool, .max_tokens = max_length * max_examples, .max_examples = max_examples};
     struct pass_options options = {.max_tokens = out->max_tokens,
                                    .max_examples = max_examples,
                                    .max_length = max_length,
                                    .rows = pass_rows_of(&model->config)};
     TRY(isa_choose(&isa));
-    TRY(pool_open(&out->pool, 0));
     TRY(batch_open(&out->batch, out->max_tokens, max_examples, 1));
     return pass_open(&out->pass, &model->config, &model->table, out->pool, ops_table(isa), &options);
 }
@@ -176,5 +176,4 @@ enum status runner_open(struct runner *out, const struct model *model, uint32_t 
 void runner_close(struct runner *runner) {
     pass_close(runner->pass);
     batch_close(&runner->batch);
-    pool_close(runner->pool);
 }

@@ -8,7 +8,7 @@
 #include "model/pass.h"
 
 // `job_file` NULL: for a checkpoint, <out>/job.yaml two folders above it. STATUS_DATA if the path is neither.
-enum status subject_open(struct model *out, const char *path, const char *job_file);
+enum status subject_open(struct model *out, const char *path, const char *job_file, struct pool *pool);
 
 // The tokenizer and settings alone: also of a base model directory without a head.
 enum status subject_tokenizer(struct tokenizer **out, struct model_settings *settings, struct model_config *config,
@@ -16,12 +16,13 @@ enum status subject_tokenizer(struct tokenizer **out, struct model_settings *set
 
 // A model ready to answer.
 struct runner {
-    struct pool *pool;
+    struct pool *pool; // borrowed
     struct pass *pass;
     struct batch batch;
     uint32_t max_tokens, max_examples;
 };
-enum status runner_open(struct runner *out, const struct model *model, uint32_t max_length, uint32_t max_examples);
+enum status runner_open(struct runner *out, const struct model *model, struct pool *pool, uint32_t max_length,
+                        uint32_t max_examples);
 void runner_close(struct runner *runner);
 
 // Warns where a model trained on pairs is asked about single texts.

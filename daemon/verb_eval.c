@@ -65,11 +65,13 @@ static enum status eval_run(const struct eval_flags *f) {
     struct model model = {0};
     struct eval_data data = {0};
     struct runner runner = {0};
+    struct pool *pool = NULL;
     struct answer *answers = NULL;
     float *scores = NULL;
     enum status status;
-    TRY_GOTO(subject_open(&model, f->model, f->job), done);
-    TRY_GOTO(runner_open(&runner, &model, subject_length(&model), 64), done);
+    TRY_GOTO(pool_open(&pool, 0), done);
+    TRY_GOTO(subject_open(&model, f->model, f->job, pool), done);
+    TRY_GOTO(runner_open(&runner, &model, pool, subject_length(&model), 64), done);
     if (model.config.head == HEAD_QUESTION_ANSWERING) {
         status = eval_questions(f, &model, &runner);
         goto done;
@@ -80,7 +82,7 @@ static enum status eval_run(const struct eval_flags *f) {
         goto done;
     }
     subject_pairs(&model, f->pair);
-    TRY_GOTO(eval_data_open(&data, f, &model, runner.pool), done);
+    TRY_GOTO(eval_data_open(&data, f, &model, pool), done);
     TRY_GOTO(eval_answers(&answers, &scores, f, &data, &model, &runner), done);
     if (f->predictions)
         TRY_GOTO(eval_predictions(f, &data, answers), done);
@@ -93,6 +95,7 @@ done:
     eval_data_close(&data);
     runner_close(&runner);
     model_close(&model);
+    pool_close(pool);
     return status;
 }
 

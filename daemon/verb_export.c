@@ -123,6 +123,7 @@ static enum status export_card(char **readme, struct text *facts, const char *fr
 // What is exported: the weights and what its card says, of one and the same folder.
 struct export_source {
     const char *job;
+    struct pool *pool;
     struct model model;
     struct text facts;
     char *readme;
@@ -132,12 +133,12 @@ static void export_source_release(struct export_source *source) {
     text_release(&source->facts);
     free(source->readme);
     model_close(&source->model);
-    *source = (struct export_source){.job = source->job};
+    *source = (struct export_source){.job = source->job, .pool = source->pool};
 }
 
 static enum status export_source_read(void *context, const char *from) {
     struct export_source *source = context;
-    enum status status = subject_open(&source->model, from, source->job);
+    enum status status = subject_open(&source->model, from, source->job, source->pool);
     if (status == STATUS_OK)
         status = export_card(&source->readme, &source->facts, from);
     if (status != STATUS_OK)
@@ -147,11 +148,12 @@ static enum status export_source_read(void *context, const char *from) {
 
 static enum status export_target_run(const struct export_flags *f) {
     struct export_source source = {.job = f->job};
-    struct pool *pool = NULL;
     struct export_result result = {0};
     enum status status;
-    TRY(model_is(f->from) ? export_source_read(&source, f->from) : follow_read(f->from, export_source_read, &source));
-    TRY_GOTO(pool_open(&pool, 0), done);
+    TRY(pool_open(&source.pool, 0));
+    TRY_GOTO(model_is(f->from) ? export_source_read(&source, f->from)
+                               : follow_read(f->from, export_source_read, &source),
+             done);
     const struct model *model = &source.model;
     struct export_model what = {
         .config = &model->config,
@@ -162,13 +164,13 @@ static enum status export_target_run(const struct export_flags *f) {
         .bf16 = f->dtype == 1,
         .name = "model",
         .card = {.facts = source.facts.size ? text_string(&source.facts) : NULL, .readme = source.readme}};
-    TRY_GOTO(export_make(&result, &what, f, pool), done);
+    TRY_GOTO(export_make(&result, &what, f, source.pool), done);
     printf("%s\nbytes %llu  sha256 %s\n%s\n", result.path, (unsigned long long)result.bytes, result.sha256,
            result.check);
 done:
     export_result_release(&result);
-    pool_close(pool);
     export_source_release(&source);
+    pool_close(source.pool);
     return status;
 }
 

@@ -74,7 +74,7 @@ static double check_distance(const float *a, const float *b, size_t n) {
 enum status export_check(char *note, size_t size, const struct export_model *model, const char *folder,
                          struct pool *pool) {
     struct model written;
-    TRY(model_open(&written, folder));
+    TRY(model_open(&written, folder, pool));
     size_t n = (size_t)CHECK_TEXTS * CHECK_LENGTH * model->config->labels; // a row a text, or a token: the rest is 0
     float *ours = calloc(n, sizeof *ours), *theirs = calloc(n, sizeof *theirs);
     double bound = model->bf16 ? CHECK_BF16 : CHECK_FP32, off = NAN;

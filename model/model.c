@@ -158,13 +158,14 @@ enum status model_check_tokenizer(const struct model_config *config, const struc
     return STATUS_OK;
 }
 
-static enum status model_weights(struct model *model, const char *folder) {
+static enum status model_weights(struct model *model, const struct weight_files *files, const char *folder,
+                                 struct pool *pool) {
     struct weights_report report = {0};
     TRY(weights_table(&model->table, &model->config));
-    TRY(weights_check(&model->table, &model->config, folder));
+    TRY(weights_check(&model->table, &model->config, files));
     TRY(arena_init(&model->arena, model->table.floats * sizeof(float), true));
     model->weights = arena_take(&model->arena, model->table.floats * sizeof(float));
-    TRY(weights_load(model->weights, &report, &model->table, &model->config, &model->config, folder, 0));
+    TRY(weights_load(model->weights, &report, &model->table, &model->config, &model->config, files, 0, pool));
     if (report.head_new || report.pooler_new)
         return status_set(STATUS_DATA, "%s: the model has no %s head (%s): fine-tune it first", folder,
                           model->config.head == HEAD_CLASSIFICATION ? "classification" : "question answering",
@@ -172,17 +173,20 @@ static enum status model_weights(struct model *model, const char *folder) {
     return STATUS_OK;
 }
 
-enum status model_open(struct model *out, const char *folder) {
+enum status model_open(struct model *out, const char *folder, struct pool *pool) {
     enum status status;
+    struct weight_files files = {0};
     *out = (struct model){0};
-    TRY_GOTO(model_config_read(&out->config, folder), failed);
-    TRY_GOTO(model_settings_read(&out->settings, folder), failed);
-    TRY_GOTO(tokenizer_open(&out->tokenizer, folder), failed);
-    TRY_GOTO(model_check_tokenizer(&out->config, out->tokenizer, folder), failed);
-    TRY_GOTO(model_weights(out, folder), failed);
-    return STATUS_OK;
-failed:
-    model_close(out);
+    TRY_GOTO(model_config_read(&out->config, folder), done);
+    TRY_GOTO(model_settings_read(&out->settings, folder), done);
+    TRY_GOTO(tokenizer_open(&out->tokenizer, folder), done);
+    TRY_GOTO(model_check_tokenizer(&out->config, out->tokenizer, folder), done);
+    TRY_GOTO(weight_files_open(&files, folder), done);
+    TRY_GOTO(model_weights(out, &files, folder, pool), done);
+done:
+    weight_files_close(&files);
+    if (status != STATUS_OK)
+        model_close(out);
     return status;
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/arena.h"
 #include "base/param.h"
+#include "base/pool.h"
 #include "base/status.h"
 #include "data/tokenizer.h"
 #include "model/config.h"
@@ -32,7 +33,8 @@ struct model {
 };
 
 // Opens a directory for inference. It must hold a classification head: a base model without one is STATUS_DATA.
-enum status model_open(struct model *out, const char *folder);
+// `pool` (NULL: this thread alone) reads the weights.
+enum status model_open(struct model *out, const char *folder, struct pool *pool);
 void model_close(struct model *model);
 
 // Reads <folder>/finetuned.json; defaults (0, literal) where it is missing.

@@ -123,6 +123,8 @@ struct ops {
     // scale/2 * (softmax of the column - onehot), may be NULL.
     double (*span_loss)(float *dlogits, const float *logits, int32_t start, int32_t end, size_t length, float scale);
     void (*softmax)(float *y, const float *x, size_t rows, size_t n);
+    // n normally distributed numbers of mean 0 and the given standard deviation: a function of (key, i).
+    void (*normals)(float *y, size_t n, uint64_t key, float deviation);
     // The micro-kernels behind model/gemm.h. Tiles: one block (K, 32) of [ceil(N/32)][K][32].
     // y(rows, 32) [ldy] = (accumulate ? y : bias or 0) … see model/gemm.h for order; columns < 32 store only `columns`.
     // ahead: NULL for nothing.

@@ -4,6 +4,7 @@
 #define FINETUNED_MODEL_WEIGHTS_H
 
 #include "base/param.h"
+#include "base/pool.h"
 #include "base/status.h"
 #include "model/config.h"
 #include "model/weight_files.h"
@@ -51,12 +52,12 @@ static inline const struct param *weights_param(const struct param_table *table,
 enum status weights_table(struct param_table *out, const struct model_config *config);
 const char *weights_prefix(const struct model_config *config); // "roberta." or "bert."
 
-// Whether the folder's weights (model/weight_files.h) hold every encoder weight of the table in its shape: known before
-// memory is taken for them. STATUS_DATA as weights_load.
-enum status weights_check(const struct param_table *table, const struct model_config *config, const char *folder);
-// The same of files that are open.
-enum status weights_check_files(const struct param_table *table, const struct model_config *config,
-                                const struct weight_files *files);
+// Whether the files (model/weight_files.h) hold every encoder weight of the table in its shape: known before memory is
+// taken for them. STATUS_DATA as weights_load.
+enum status weights_check(const struct param_table *table, const struct model_config *config,
+                          const struct weight_files *files);
+
+struct ops;
 
 struct weights_report {
     bool head_new;    // the head was not in the file (or of another shape) and was initialised
@@ -64,21 +65,18 @@ struct weights_report {
     unsigned ignored; // tensors of the file that the model has no use for (lm_head, position_ids, …)
     char note[256];   // one line for the log, "" if nothing to say
 };
-// Loads the folder's weights (model/weight_files.h) into the arena (weights, table->floats floats, zeroed). Accepts the
-// prefixes roberta., bert., or none and BERT's old gamma/beta. A missing encoder weight or a wrong shape: STATUS_DATA
-// naming tensor and both shapes. A missing head: new from `seed`. `source_labels`: the base's own label names if it has
-// a head for them; rows of the head's output are permuted so that they follow config->label_names by name where the two
-// hold the same names; else the head is new (report says so).
+// Loads the files' weights into the arena (weights, table->floats floats, zeroed), copied by `pool` (NULL: this thread
+// alone). Accepts the prefixes roberta., bert., or none and BERT's old gamma/beta. A missing encoder weight or a wrong
+// shape: STATUS_DATA naming tensor and both shapes. A missing head: new from `seed`. If `base` has a head, rows of its
+// output are permuted so that they follow config->label_names by name where the two hold the same names; else the head
+// is new (report says so).
 enum status weights_load(float *arena, struct weights_report *report, const struct param_table *table,
-                         const struct model_config *config, const struct model_config *base, const char *folder,
-                         uint64_t seed);
-// The same of files that are open.
-enum status weights_load_files(float *arena, struct weights_report *report, const struct param_table *table,
-                               const struct model_config *config, const struct model_config *base,
-                               const struct weight_files *files, uint64_t seed);
-// All weights at random: normal(0, initializer_range), biases 0, LayerNorm 1 and 0, pad row 0.
+                         const struct model_config *config, const struct model_config *base,
+                         const struct weight_files *files, uint64_t seed, struct pool *pool);
+// All weights at random: normal(0, initializer_range), biases 0, LayerNorm 1 and 0, pad row 0. The same bits on any
+// number of threads and by any instruction set's ops.
 enum status weights_random(float *arena, const struct param_table *table, const struct model_config *config,
-                           uint64_t seed);
+                           uint64_t seed, struct pool *pool, const struct ops *ops);
 // Writes model.safetensors (F32 or BF16) in Hugging Face's names and layout, metadata {"format": "pt"}.
 enum status weights_save(const float *arena, const struct param_table *table, const char *path, bool bf16);
 

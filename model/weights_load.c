@@ -1,14 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // Weights from a Hugging Face folder: body, then pooler, then the classification head, whose rows
-// follow the run's labels by name.
-#include "base/pulse.h"
+// follow the run's labels by name. What goes where is found and checked first, by one thread; then all threads copy.
 #include "base/text.h"
 #include "model/weight_files.h"
 #include "model/weights.h"
 #include "model/weights_fill.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+
+// The tensor that is to be copied into a parameter.
+struct copy {
+    const struct tensor *tensor; // NULL: the parameter is new
+    const uint32_t *source;      // the tensor's row of each of the parameter's; NULL: the same
+};
 
 struct load {
     float *arena;
@@ -17,9 +23,14 @@ struct load {
     const struct model_config *config, *base;
     const struct weight_files *files;
     uint64_t seed;
-    float *rows;      // PARAM_TILE rows of any parameter
-    bool *used;       // [files.n]
-    uint32_t *source; // [labels] the base's row of each of the run's labels
+    struct pool *pool;
+    struct copy *copies; // (table's n)
+    struct weights_tasks tasks;
+    float *rows; // (threads, row_floats)
+    size_t row_floats;
+    atomic_size_t infinite; // the first task whose rows are not all finite
+    bool *used;             // [files.n]
+    uint32_t *source;       // [labels] the base's row of each of the run's labels
     struct text note;
 };
 
@@ -84,32 +95,68 @@ static enum status shape_check(const struct load *load, const struct tensor *ten
                       tensor_shape_text(wanted, param->shape, param->rank));
 }
 
-static enum status finite_check(const struct load *load, const struct tensor *tensor, const float *rows, uint64_t n) {
-    for (uint64_t i = 0; i < n; i++)
-        if (!__builtin_isfinite(rows[i]))
-            return status_set(STATUS_DATA, "%s: tensor %s holds a value that is not finite", load->files->path,
-                              tensor->name);
+// Notes that a tensor is to be copied into the arena, row i from the tensor's row source[i] (i itself if NULL).
+static enum status tensor_copy(struct load *load, const struct tensor *tensor, const struct param *param,
+                               const uint32_t *source) {
+    TRY(shape_check(load, tensor, param));
+    load->used[tensor - load->files->at] = true;
+    load->copies[param - load->table->at] = (struct copy){tensor, source};
     return STATUS_OK;
 }
 
-// Copies a tensor into the arena, row i from the tensor's row source[i] (i itself if NULL).
-static enum status tensor_copy(struct load *load, const struct tensor *tensor, const struct param *param,
-                               const uint32_t *source) {
-    uint64_t k = param->shape[1];
-    TRY(shape_check(load, tensor, param));
-    load->used[tensor - load->files->at] = true;
-    for (uint64_t row = 0; row < param->shape[0]; row += PARAM_TILE) {
-        uint64_t n = param->shape[0] - row < PARAM_TILE ? param->shape[0] - row : PARAM_TILE;
-        if (source)
-            for (uint64_t i = 0; i < n; i++)
-                tensor_floats(load->rows + i * k, tensor, source[row + i] * k, k);
-        else
-            tensor_floats(load->rows, tensor, row * k, n * k);
-        TRY(finite_check(load, tensor, load->rows, n * k));
-        param_write_rows(load->arena, param, load->rows, row, n);
-        pulse_beat();
+typedef uint32_t quad __attribute__((vector_size(16)));
+
+static bool all_finite(const float *x, uint64_t n) {
+    quad odd = {0};
+    for (; n >= 4; n -= 4, x += 4) { // the exponent's bits all set, without a branch
+        quad bits;
+        memcpy(&bits, x, sizeof bits);
+        odd |= (bits & 0x7f800000u) + 0x00800000u;
     }
-    return STATUS_OK;
+    for (; n > 0; n--, x++)
+        odd[0] |= __builtin_isfinite(*x) ? 0 : 0x80000000u;
+    return (odd[0] | odd[1] | odd[2] | odd[3]) < 0x80000000u;
+}
+
+// Rows of a tensor: where they lie in the file if they are floats there, else in `room`.
+static const float *copy_rows(const struct copy *copy, const struct weights_rows *at, float *room) {
+    const struct tensor *tensor = copy->tensor;
+    uint64_t k = at->param->shape[1];
+    if (copy->source)
+        for (uint64_t i = 0; i < at->rows; i++)
+            tensor_floats(room + i * k, tensor, copy->source[at->row + i] * k, k);
+    else if (tensor->dtype == TENSOR_F32 && !tensor->strided && (uintptr_t)tensor->data % sizeof(float) == 0)
+        return (const float *)(const void *)tensor->data + at->row * k;
+    else
+        tensor_floats(room, tensor, at->row * k, at->rows * k);
+    return room;
+}
+
+static void copy_run(void *context, size_t task, unsigned thread) {
+    struct load *load = context;
+    struct weights_rows at = weights_task(&load->tasks, task);
+    const struct copy *copy = &load->copies[at.param - load->table->at];
+    if (!copy->tensor)
+        return;
+    const float *rows = copy_rows(copy, &at, load->rows + thread * load->row_floats);
+    if (all_finite(rows, at.rows * at.param->shape[1])) {
+        param_write_rows(load->arena, at.param, rows, at.row, at.rows);
+        return;
+    }
+    size_t first = atomic_load(&load->infinite);
+    while (task < first && !atomic_compare_exchange_weak(&load->infinite, &first, task))
+        ;
+}
+
+static enum status copies_run(struct load *load) {
+    atomic_store(&load->infinite, SIZE_MAX);
+    pool_run(load->pool, copy_run, load, load->tasks.n);
+    size_t infinite = atomic_load(&load->infinite);
+    if (infinite == SIZE_MAX)
+        return STATUS_OK;
+    const struct param *param = weights_task(&load->tasks, infinite).param;
+    return status_set(STATUS_DATA, "%s: tensor %s holds a value that is not finite", load->files->path,
+                      load->copies[param - load->table->at].tensor->name);
 }
 
 // An encoder weight's tensor: it must be there and have its shape.
@@ -266,9 +313,11 @@ static void ignored_count(struct load *load) {
 static enum status load_all(struct load *load) {
     load->used = calloc(load->files->n + 1, sizeof *load->used);
     load->source = calloc(load->config->labels + 1, sizeof *load->source);
-    if (!load->used || !load->source)
+    load->copies = calloc(load->table->n + 1, sizeof *load->copies);
+    if (!load->used || !load->source || !load->copies)
         return status_set(STATUS_SYSTEM, "%s: no memory", load->files->path);
-    TRY(weights_buffer(&load->rows, load->table));
+    TRY(weights_tasks_init(&load->tasks, load->table));
+    TRY(weights_buffer(&load->rows, &load->row_floats, load->table, pool_threads(load->pool)));
     TRY(body_load(load));
     if (load->config->head == HEAD_CLASSIFICATION && load->config->kind == MODEL_BERT)
         TRY(pooler_load(load));
@@ -276,33 +325,32 @@ static enum status load_all(struct load *load) {
         TRY(head_load(load, load->config->kind == MODEL_BERT ? HEAD_OUTPUT : HEAD_DENSE));
     else
         TRY(spans_load(load));
+    TRY(copies_run(load));
     ignored_count(load);
     const char *line = text_string(&load->note);
     snprintf(load->report->note, sizeof load->report->note, "%s", line ? line : "");
     return STATUS_OK;
 }
 
-enum status weights_load_files(float *arena, struct weights_report *report, const struct param_table *table,
-                               const struct model_config *config, const struct model_config *base,
-                               const struct weight_files *files, uint64_t seed) {
+enum status weights_load(float *arena, struct weights_report *report, const struct param_table *table,
+                         const struct model_config *config, const struct model_config *base,
+                         const struct weight_files *files, uint64_t seed, struct pool *pool) {
     *report = (struct weights_report){0};
-    struct load load = {
-        .arena = arena, .report = report, .table = table, .config = config, .base = base, .files = files, .seed = seed};
+    struct load load = {.arena = arena,
+                        .report = report,
+                        .table = table,
+                        .config = config,
+                        .base = base,
+                        .files = files,
+                        .seed = seed,
+                        .pool = pool};
     enum status status = load_all(&load);
     text_release(&load.note);
+    weights_tasks_release(&load.tasks);
     free(load.rows);
+    free(load.copies);
     free(load.used);
     free(load.source);
-    return status;
-}
-
-enum status weights_load(float *arena, struct weights_report *report, const struct param_table *table,
-                         const struct model_config *config, const struct model_config *base, const char *folder,
-                         uint64_t seed) {
-    struct weight_files files;
-    TRY(weight_files_open(&files, folder));
-    enum status status = weights_load_files(arena, report, table, config, base, &files, seed);
-    weight_files_close(&files);
     return status;
 }
 
@@ -322,8 +370,8 @@ static enum status bytes_check(const struct param_table *table, const struct mod
                       files->path, (unsigned long long)wanted, (unsigned long long)held);
 }
 
-enum status weights_check_files(const struct param_table *table, const struct model_config *config,
-                                const struct weight_files *files) {
+enum status weights_check(const struct param_table *table, const struct model_config *config,
+                          const struct weight_files *files) {
     struct load load = {.table = table, .config = config, .files = files};
     enum status status = STATUS_OK;
     const struct tensor *tensor;
@@ -331,12 +379,4 @@ enum status weights_check_files(const struct param_table *table, const struct mo
         if (config->kind != MODEL_BERT || !strstr(table->at[i].name, "pooler"))
             status = body_tensor(&tensor, &load, &table->at[i]);
     return status == STATUS_OK ? bytes_check(table, config, files) : status;
-}
-
-enum status weights_check(const struct param_table *table, const struct model_config *config, const char *folder) {
-    struct weight_files files;
-    TRY(weight_files_open(&files, folder));
-    enum status status = weights_check_files(table, config, &files);
-    weight_files_close(&files);
-    return status;
 }

@@ -29,6 +29,16 @@ struct rig {
     struct pass *pass;
 };
 
+// All weights of a Hugging Face folder.
+static inline enum status rig_load(const struct rig *rig, float *arena, struct weights_report *report,
+                                   const struct model_config *base, const char *folder, uint64_t seed) {
+    struct weight_files files;
+    TRY(weight_files_open(&files, folder));
+    enum status status = weights_load(arena, report, &rig->table, &rig->config, base, &files, seed, rig->pool);
+    weight_files_close(&files);
+    return status;
+}
+
 // A model of `config` (taken over) with nothing in its weights yet.
 static inline void rig_init(struct rig *rig, struct model_config *config) {
     *rig = (struct rig){.config = *config};
@@ -47,7 +57,7 @@ static inline void rig_read(struct rig *rig, const char *folder) {
     assert_ok(model_config_read(&config, folder));
     assert_ok(model_config_copy(&base, &config));
     rig_init(rig, &config);
-    assert_ok(weights_load(rig->weights, &report, &rig->table, &rig->config, &base, folder, 1));
+    assert_ok(rig_load(rig, rig->weights, &report, &base, folder, 1));
     model_config_release(&base);
 }
 
@@ -249,7 +259,7 @@ static inline struct model_config config_small_spans(enum model_kind kind, uint3
 // Weights at random with biases and LayerNorm weights that are not trivial.
 static inline void rig_random(struct rig *rig, uint64_t seed) {
     struct rng rng = rng_stream(seed, 99);
-    assert_ok(weights_random(rig->weights, &rig->table, &rig->config, seed));
+    assert_ok(weights_random(rig->weights, &rig->table, &rig->config, seed, NULL, ops_table(ISA_PLAIN)));
     for (size_t i = 0; i < rig->table.n; i++)
         for (uint64_t k = 0; rig->table.at[i].layout == PARAM_VECTOR && k < rig->table.at[i].shape[0]; k++)
             rig->weights[rig->table.at[i].offset + k] += (float)(0.2 * rng_normal(&rng));

@@ -37,7 +37,7 @@ static enum status inputs_base_weights(const struct inputs *inputs) {
         return STATUS_OK;
     enum status status = weights_table(&table, &inputs->config);
     if (status == STATUS_OK)
-        status = weights_check_files(&table, &inputs->config, &inputs->base->files);
+        status = weights_check(&table, &inputs->config, &inputs->base->files);
     param_table_release(&table);
     return status;
 }

@@ -157,9 +157,9 @@ static enum status setup_weights(struct trainer *t) {
     const struct base *base = t->base;
     struct weights_report report = {0};
     if (base->random)
-        return weights_random(t->arenas.weights, &t->table, &t->inputs.config, t->state.seed);
-    enum status status = weights_load_files(t->arenas.weights, &report, &t->table, &t->inputs.config, &base->config,
-                                            &base->files, t->state.seed);
+        return weights_random(t->arenas.weights, &t->table, &t->inputs.config, t->state.seed, t->pool, t->ops);
+    enum status status = weights_load(t->arenas.weights, &report, &t->table, &t->inputs.config, &base->config,
+                                      &base->files, t->state.seed, t->pool);
     base_rest(base);
     TRY(status);
     if (*report.note && !t->from) // else the checkpoint has it all

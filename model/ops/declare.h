@@ -31,6 +31,7 @@ void ISA_NAME(cross_entropy)(double *losses, float *dlogits, const float *logits
                              size_t n, float scale, const struct targets *targets);
 double ISA_NAME(span_loss)(float *dlogits, const float *logits, int32_t start, int32_t end, size_t length, float scale);
 void ISA_NAME(softmax)(float *y, const float *x, size_t rows, size_t n);
+void ISA_NAME(normals)(float *y, size_t n, uint64_t key, float deviation);
 void ISA_NAME(gemm_tile)(float *y, size_t ldy, const float *x, size_t ldx, const float *block, const float *bias,
                          size_t rows, size_t k, size_t columns, bool accumulate, const struct gemm_ahead *ahead);
 void ISA_NAME(gemm_weight_tile)(float *dblock, const float *dy, size_t ldy, const float *x, size_t ldx,

@@ -32,6 +32,7 @@ const struct ops ISA_NAME(ops_table_) = {
     .cross_entropy = ISA_NAME(cross_entropy),
     .span_loss = ISA_NAME(span_loss),
     .softmax = ISA_NAME(softmax),
+    .normals = ISA_NAME(normals),
     .gemm_tile = ISA_NAME(gemm_tile),
     .gemm_weight_tile = ISA_NAME(gemm_weight_tile),
     .gemm_transpose = ISA_NAME(gemm_transpose),

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "data/shard.h"
 #include "export/export.h"
+#include "model/ops.h"
 #include "model/weights.h"
 
 #include <stdio.h>
@@ -73,7 +74,7 @@ static enum status model_make(struct artifact *a) {
     TRY(weights_table(&a->table, &a->config));
     for (uint64_t version = 0; version < 2; version++) {
         a->weights[version] = calloc(a->table.floats, sizeof(float));
-        TRY(weights_random(a->weights[version], &a->table, &a->config, version + 1));
+        TRY(weights_random(a->weights[version], &a->table, &a->config, version + 1, NULL, ops_table(ISA_PLAIN)));
     }
     return STATUS_OK;
 }

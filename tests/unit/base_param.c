@@ -205,11 +205,28 @@ static void test_pieces(void **state) {
     param_table_release(&table);
 }
 
+// Columns by the cache line: whole blocks go another way.
+static void test_wide(void **state) {
+    (void)state;
+    struct param_table table = {0};
+    float rows[70 * 48];
+    assert_ok(param_add(&table, "wide", PARAM_TILES, 70, 48, true, 0));
+    assert_ok(param_finish(&table));
+    float *arena = calloc(table.floats, sizeof *arena);
+    rows_fill(rows, &table.at[0]);
+    param_write_rows(arena, &table.at[0], rows, 0, 70);
+    for (uint64_t n = 0; n < 96; n++)
+        for (uint64_t k = 0; k < 48; k++)
+            assert_true(arena[(n / 32 * 48 + k) * 32 + n % 32] == (n < 70 ? value_of(n, k) : 0.0f));
+    free(arena);
+    param_table_release(&table);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_table),   cmocka_unit_test(test_sums),   cmocka_unit_test(test_buckets),
         cmocka_unit_test(test_refused), cmocka_unit_test(test_twice),  cmocka_unit_test(test_many),
-        cmocka_unit_test(test_layouts), cmocka_unit_test(test_pieces),
+        cmocka_unit_test(test_layouts), cmocka_unit_test(test_pieces), cmocka_unit_test(test_wide),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -123,7 +123,7 @@ static void model_exported(const char *golden) {
     what.may = NULL;
     tensors_same(out, golden);
     config_same(out, golden);
-    assert_ok(model_open(&model, out));
+    assert_ok(model_open(&model, out, NULL));
     logits_same(&model, golden);
     model_close(&model);
     tokenizer_close(tokenizer);

@@ -428,6 +428,37 @@ static void check_softmax(const struct ops *ops) {
     }
 }
 
+// Each pair of numbers, squared and added, is -2 ln of a uniform number of a Philox word, and its angle another's.
+static void normals_define(double *want, size_t n, uint64_t key, double deviation) {
+    for (size_t i = 0; i < n; i++) {
+        const size_t half = i / 32 % 2, sine = i / 16 % 2, block = i / 64 * 16 + i % 16;
+        uint32_t words[4];
+        rng_philox(words, (uint32_t[4]){(uint32_t)block, 0, 0, 0}, key);
+        const double radius = sqrt(-2 * log(((words[2 * half] >> 8) + 1) * 0x1p-24));
+        const double angle = 2 * M_PI * words[2 * half + 1] * 0x1p-32;
+        want[i] = deviation * radius * (sine ? sin(angle) : cos(angle));
+    }
+}
+
+static void check_normals(const struct ops *ops) {
+    static const size_t sizes[] = {1, 63, 64, 65, 200000};
+    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+        const size_t n = sizes[s];
+        float *y = floats(n);
+        double *want = doubles(NULL, n), sum = 0, squares = 0;
+        normals_define(want, n, 77 + s, 0.5);
+        ops->normals(y, n, 77 + s, 0.5f);
+        check(y, want, n, 1e-6, 1e-6);
+        for (size_t i = 0; i < n; i++) {
+            sum += (double)y[i];
+            squares += (double)y[i] * (double)y[i];
+        }
+        if (n == 200000)
+            assert_true(fabs(sum / (double)n) < 0.005 && fabs(squares / (double)n - 0.25) < 0.005);
+        free(y), free(want);
+    }
+}
+
 #define LABELS 5
 struct entropy {
     double logits[LABELS];
@@ -904,6 +935,7 @@ static const struct row rows[] = {
     {"cross_entropy", check_cross_entropy},
     {"span_loss", check_span_loss},
     {"softmax", check_softmax},
+    {"normals", check_normals},
     {"gemm_tile", check_gemm_tile},
     {"gemm_weight_tile", check_gemm_weight_tile},
     {"gemm_transpose", check_gemm_transpose},

@@ -109,7 +109,7 @@ static void rig_small(struct rig *rig, enum model_kind kind) {
 static enum status load(const struct rig *rig, float *arena, struct weights_report *report,
                         const struct model_config *base, const char *folder) {
     memset(arena, 0, rig->table.floats * sizeof *arena);
-    return weights_load(arena, report, &rig->table, &rig->config, base ? base : &rig->config, folder, 9);
+    return rig_load(rig, arena, report, base ? base : &rig->config, folder, 9);
 }
 
 // What `change` writes loads as the rig's own weights.
@@ -341,8 +341,8 @@ static void test_random(void **state) {
     struct rig rig;
     struct model_config config = config_small(MODEL_ROBERTA, 27);
     rig_init(&rig, &config);
-    assert_ok(weights_random(rig.weights, &rig.table, &rig.config, 1));
-    assert_ok(weights_random(rig.gradients, &rig.table, &rig.config, 2));
+    assert_ok(weights_random(rig.weights, &rig.table, &rig.config, 1, NULL, ops_table(ISA_PLAIN)));
+    assert_ok(weights_random(rig.gradients, &rig.table, &rig.config, 2, NULL, ops_table(ISA_PLAIN)));
     head_check(&rig, rig.weights, HEAD_DENSE);
     assert_true(memcmp(rig.weights, rig.gradients, 64) != 0);
     const float *words = rig.weights + weights_param(&rig.table, 0, EMBEDDING_WORDS)->offset;
@@ -350,6 +350,45 @@ static void test_random(void **state) {
         assert_true(words[rig.config.pad_id * 27 + (int)c] == 0 && words[2 * 27 + c] != 0);
     const float *norm = rig.weights + weights_param(&rig.table, 1, LAYER_NORM2)->offset;
     assert_true(norm[0] == 1 && norm[26] == 1);
+    rig_close(&rig);
+}
+
+// The same weights by any number of threads and any instruction set's ops, and no row twice.
+static void test_random_equal(void **state) {
+    (void)state;
+    struct rig rig;
+    struct pool *pool;
+    struct model_config config = config_small(MODEL_ROBERTA, 32);
+    rig_init(&rig, &config);
+    assert_ok(pool_open(&pool, 2));
+    assert_ok(weights_random(rig.weights, &rig.table, &rig.config, 1, NULL, ops_table(ISA_PLAIN)));
+    assert_ok(weights_random(rig.gradients, &rig.table, &rig.config, 1, pool, ops_table(isa_best())));
+    assert_memory_equal(rig.gradients, rig.weights, rig.table.floats * sizeof(float));
+    const float *words = rig.weights + weights_param(&rig.table, 0, EMBEDDING_WORDS)->offset;
+    const float *positions = rig.weights + weights_param(&rig.table, 0, EMBEDDING_POSITIONS)->offset;
+    for (uint32_t row = 3; row < rig.config.vocab; row++)
+        assert_true(memcmp(words + row * 32, words + 2 * 32, 32 * sizeof(float)) != 0);
+    assert_true(memcmp(words + 2 * 32, positions + 2 * 32, 32 * sizeof(float)) != 0);
+    pool_close(pool);
+    rig_close(&rig);
+}
+
+// Threads copy what one thread copies, and the first tensor that is not finite is named whoever finds it.
+static void test_threads(void **state) {
+    (void)state;
+    struct rig rig;
+    struct weights_report report;
+    char *folder = support_folder();
+    rig_small(&rig, MODEL_ROBERTA);
+    folder_write(&rig, folder, &(struct change){0});
+    assert_ok(pool_open(&rig.pool, 2));
+    assert_ok(load(&rig, rig.gradients, &report, NULL, folder));
+    assert_memory_equal(rig.gradients, rig.weights, rig.table.floats * sizeof(float));
+    folder_write(&rig, folder, &(struct change){.spoil = "roberta.encoder.layer.0.attention.self.key.weight"});
+    assert_status(load(&rig, rig.gradients, &report, NULL, folder), STATUS_DATA);
+    assert_non_null(strstr(status_message(), "layer.0.attention.self.key.weight holds a value that is not finite"));
+    assert_ok(file_remove(folder));
+    free(folder);
     rig_close(&rig);
 }
 
@@ -378,9 +417,10 @@ static void test_table(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_names),    cmocka_unit_test(test_refused),
-                                       cmocka_unit_test(test_new_head), cmocka_unit_test(test_labels),
-                                       cmocka_unit_test(test_save),     cmocka_unit_test(test_random),
-                                       cmocka_unit_test(test_table),    cmocka_unit_test(test_answers)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_names),        cmocka_unit_test(test_refused),
+                                       cmocka_unit_test(test_new_head),     cmocka_unit_test(test_labels),
+                                       cmocka_unit_test(test_save),         cmocka_unit_test(test_random),
+                                       cmocka_unit_test(test_random_equal), cmocka_unit_test(test_threads),
+                                       cmocka_unit_test(test_table),        cmocka_unit_test(test_answers)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
