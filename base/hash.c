@@ -13,6 +13,9 @@
 #include <string.h>
 #include <unistd.h>
 #include <xxhash.h>
+#if defined(__x86_64__)
+#include <xxh_x86dispatch.h> // XXH3 by what the processor has, with the same results
+#endif
 
 #define READ_SIZE ((size_t)1 << 20)
 #define BLOCK ((size_t)1 << 22) // bytes between two beats (base/pulse.h)

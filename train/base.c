@@ -130,7 +130,6 @@ enum status base_hash(struct base *base) {
     hash_end(hash, text);
     if (status == STATUS_OK)
         memcpy(base->hash, text, sizeof text);
-    base_rest(base);
     free(config);
     return status;
 }

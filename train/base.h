@@ -30,7 +30,8 @@ void base_close(struct base *base);
 
 // Maps the weight files, once; later calls check that they still are what was mapped (STATUS_DATA).
 enum status base_weights(struct base *base);
-// What the base is, by content: configuration, tokenizer and weights (or the name of a random one). Read once.
+// What the base is, by content: configuration, tokenizer and weights (or the name of a random one). Read once; the
+// weights' pages stay mapped, for they are loaded next.
 enum status base_hash(struct base *base);
 // The pages of the mapped files need not stay in memory now.
 void base_rest(const struct base *base);
