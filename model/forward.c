@@ -71,14 +71,16 @@ static void norm_block(void *context, size_t begin, size_t end, unsigned thread)
     norm_forward(job->pass, job->weights, &job->norm, job->y, job->residual, begin, end);
 }
 
-// Behind a piece of the product that wrote GELU's input.
-static void gelu_piece(void *context, size_t m0, size_t m1, size_t n0, size_t n1) {
+// Whole rows in a pass of their own: behind each piece of the product, 32 columns of rows that lie pages apart, the
+// stores to a second matrix cost more than reading the first one again.
+static void gelu_block(void *context, size_t begin, size_t end, unsigned thread) {
     const struct layer_job *job = context;
     const struct layer_activations *act = &job->pass->act.layers[job->l];
-    size_t c = job->pass->config->ffn, at = m0 * c + n0;
-    float *slope = act->slope + at;
-    job->pass->ops->gelu_forward(act->gelu + at, job->pass->options.training ? slope : NULL, slope, m1 - m0, n1 - n0,
-                                 c);
+    size_t c = job->pass->config->ffn;
+    float *slope = act->slope + begin * c;
+    (void)thread;
+    job->pass->ops->gelu_forward(act->gelu + begin * c, job->pass->options.training ? slope : NULL, slope, end - begin,
+                                 c, c);
 }
 
 // The LayerNorm behind a dense layer.
@@ -117,7 +119,8 @@ static void ffn_part(struct layer_job *job, float *y) {
     const struct layer_activations *act = &pass->act.layers[job->l];
     struct linear up = linear_at(pass, job->l, LAYER_FFN, LAYER_FFN_BIAS, 1);
     struct linear down = linear_at(pass, job->l, LAYER_OUTPUT, LAYER_OUTPUT_BIAS, 1);
-    linear_forward_then(pass, job->weights, &up, act->slope, act->middle, job->rows.n, gelu_piece, job);
+    linear_forward(pass, job->weights, &up, act->slope, act->middle, job->rows.n);
+    blocks_run(pass, gelu_block, job, job->rows.n, ROWS_BLOCK);
     linear_forward(pass, job->weights, &down, act->norm2.x, act->gelu, job->rows.n);
     job->residual = act->middle;
     norm_part(job, LAYER_NORM2, &act->norm2, SITE_OUTPUT, y);

@@ -15,11 +15,6 @@ static unsigned linear_calls(const struct linear *linear) {
 
 void linear_forward(const struct pass *pass, const float *weights, const struct linear *linear, float *y,
                     const float *x, size_t rows) {
-    linear_forward_then(pass, weights, linear, y, x, rows, NULL, NULL);
-}
-
-void linear_forward_then(const struct pass *pass, const float *weights, const struct linear *linear, float *y,
-                         const float *x, size_t rows, gemm_piece *then, void *context) {
     size_t one = linear->weight->shape[0], k = linear->weight->shape[1];
     unsigned calls = linear_calls(linear);
     for (unsigned i = 0; i < calls; i++) {
@@ -28,10 +23,9 @@ void linear_forward_then(const struct pass *pass, const float *weights, const st
         const size_t n = one * linear->count / calls;
         if (pass->gemm16)
             gemm16_forward(pass->gemm16, y + i * one, linear->stride, x, k, pass->copy + weight->pairs, bias, rows, n,
-                           k, then, context);
+                           k, NULL, NULL);
         else
-            gemm_forward_then(pass->gemm, y + i * one, linear->stride, x, k, weights + weight->offset, bias, rows, n, k,
-                              then, context);
+            gemm_forward(pass->gemm, y + i * one, linear->stride, x, k, weights + weight->offset, bias, rows, n, k);
     }
 }
 

@@ -79,9 +79,6 @@ struct linear {
 struct linear linear_at(const struct pass *pass, unsigned l, unsigned weight, unsigned bias, unsigned count);
 void linear_forward(const struct pass *pass, const float *weights, const struct linear *linear, float *y,
                     const float *x, size_t rows);
-// `then` is called for each finished piece of y (gemm.h), whose columns are counted within a product.
-void linear_forward_then(const struct pass *pass, const float *weights, const struct linear *linear, float *y,
-                         const float *x, size_t rows, gemm_piece *then, void *context);
 // dx (rows, K) from dy (rows, count*N); added to dx with `accumulate`.
 void linear_input(const struct pass *pass, const float *weights, const struct linear *linear, float *dx,
                   const float *dy, size_t rows, bool accumulate);
