@@ -47,12 +47,15 @@ static void ffn_part(const struct layer_job *job) {
 static void attention_task(void *context, size_t task, unsigned thread) {
     const struct layer_job *job = context;
     const struct pass *pass = job->pass;
-    uint32_t heads = pass->config->heads, b = (uint32_t)(task / heads), h = (uint32_t)(task % heads);
-    struct attention segment = attention_segment(pass, job->l, &job->rows, b, h);
-    const float *x = pass->act.layers[job->l].heads, *dout = pass->act.dspare;
+    const float *x = pass->act.layers[job->l].heads;
     float *dx = pass->act.dheads; // laid out as x
-    pass->ops->attention_backward(dx + (segment.q - x), dx + (segment.k - x), dx + (segment.v - x),
-                                  dout + attention_place(pass, &job->rows, b, h), &segment, pass_scratch(pass, thread));
+    struct head_run run = head_run(pass, task);
+    for (uint32_t h = run.begin; h < run.end; h++) {
+        struct attention segment = attention_segment(pass, job->l, &job->rows, run.b, h);
+        const float *dout = pass->act.dspare + attention_place(pass, &job->rows, run.b, h);
+        pass->ops->attention_backward(dx + (segment.q - x), dx + (segment.k - x), dx + (segment.v - x), dout, &segment,
+                                      pass_scratch(pass, thread));
+    }
 }
 
 // With PASS_FIRST dhidden, the residual's gradient (B, H), is spread over all tokens.
@@ -90,7 +93,7 @@ static void attention_part(const struct layer_job *job) {
     const float *dy = norm_part(job, LAYER_NORM1, &act->norm1, SITE_CONTEXT);
     linear_parameters(pass, job->gradients, &dense, dy, act->context, &job->rows);
     linear_input(pass, job->weights, &dense, pass->act.dspare, dy, job->rows.n, false);
-    pool_run(pass->pool, attention_task, (void *)job, (size_t)pass->batch->size * pass->config->heads);
+    pool_run(pass->pool, attention_task, (void *)job, pass->batch->size * head_runs(pass));
     heads_part(job);
 }
 

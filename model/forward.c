@@ -7,6 +7,12 @@
 
 #include <math.h>
 
+struct head_run head_run(const struct pass *pass, size_t task) {
+    uint32_t runs = (uint32_t)head_runs(pass), begin = (uint32_t)(task % runs) * HEADS_A_TASK;
+    uint32_t end = begin + HEADS_A_TASK, heads = pass->config->heads;
+    return (struct head_run){(uint32_t)(task / runs), begin, end < heads ? end : heads};
+}
+
 size_t attention_place(const struct pass *pass, const struct rows *rows, uint32_t b, uint32_t h) {
     size_t hidden = pass->config->hidden, d = hidden / pass->config->heads;
     return (rows->first ? b : pass->batch->cu_seqlens[b]) * hidden + h * d;
@@ -38,6 +44,7 @@ struct attention attention_segment(const struct pass *pass, unsigned l, const st
         .stride_out = hidden,
         .rows_q = rows->first ? 1 : length,
         .length = length,
+        .more = (h + 1) % HEADS_A_TASK != 0 && h + 1 < pass->config->heads,
         .head = h,
         .example = batch->examples[b],
         .head_size = (uint32_t)d,
@@ -58,10 +65,13 @@ struct layer_job {
 
 static void attention_task(void *context, size_t task, unsigned thread) {
     const struct layer_job *job = context;
-    uint32_t heads = job->pass->config->heads, b = (uint32_t)(task / heads), h = (uint32_t)(task % heads);
-    struct attention segment = attention_segment(job->pass, job->l, &job->rows, b, h);
-    float *out = job->pass->act.layers[job->l].context + attention_place(job->pass, &job->rows, b, h);
-    job->pass->ops->attention_forward(out, &segment, pass_scratch(job->pass, thread));
+    const struct pass *pass = job->pass;
+    struct head_run run = head_run(pass, task);
+    for (uint32_t h = run.begin; h < run.end; h++) {
+        struct attention segment = attention_segment(pass, job->l, &job->rows, run.b, h);
+        float *out = pass->act.layers[job->l].context + attention_place(pass, &job->rows, run.b, h);
+        pass->ops->attention_forward(out, &segment, pass_scratch(pass, thread));
+    }
 }
 
 // y = LayerNorm(residual + dropout(x)), where norm's x holds a dense layer's output and keeps the sum.
@@ -109,7 +119,7 @@ static void attention_part(struct layer_job *job, const float *x) {
     const struct layer_activations *act = &pass->act.layers[job->l];
     struct linear dense = linear_at(pass, job->l, LAYER_CONTEXT, LAYER_CONTEXT_BIAS, 1);
     heads_part(job, x);
-    pool_run(pass->pool, attention_task, job, (size_t)pass->batch->size * pass->config->heads);
+    pool_run(pass->pool, attention_task, job, pass->batch->size * head_runs(pass));
     linear_forward(pass, job->weights, &dense, act->norm1.x, act->context, job->rows.n);
     norm_part(job, LAYER_NORM1, &act->norm1, SITE_CONTEXT, act->middle);
 }

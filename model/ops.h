@@ -37,6 +37,7 @@ struct attention {
     size_t stride_out;      // of out, dout
     uint32_t rows_q;        // length, or 1 (the first row only)
     uint32_t length;
+    bool more;          // the next head, D columns further, is asked for next: a hint
     uint32_t head;      // for dropout: row = head * 65536 + query row
     uint32_t example;   // for dropout
     uint32_t head_size; // D

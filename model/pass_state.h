@@ -117,6 +117,15 @@ void loss_spans(struct pass *pass, double *part_losses, float scale);
 struct attention attention_segment(const struct pass *pass, unsigned l, const struct rows *rows, uint32_t b,
                                    uint32_t h);
 
+// A task of attention: neighbouring heads [begin, end) of example b; the next one's rows are asked for ahead.
+#define HEADS_A_TASK 3
+struct head_run {
+    uint32_t b, begin, end;
+};
+static inline size_t head_runs(const struct pass *pass) { // of an example
+    return (pass->config->heads + HEADS_A_TASK - 1) / HEADS_A_TASK;
+}
+struct head_run head_run(const struct pass *pass, size_t task);
 // Where its output lies in (rows, H).
 size_t attention_place(const struct pass *pass, const struct rows *rows, uint32_t b, uint32_t h);
 // Rows of act.heads from its first column on: queries, or all three; from column H on: keys and values.

@@ -11,6 +11,8 @@
 #include "model/ops/product.h"
 #include "model/ops/softmax.h"
 
+#define AHEAD 3 // of __builtin_prefetch: into the first cache
+
 struct pieces {
     const struct attention *a;
     struct attention_sizes sizes;
@@ -149,6 +151,21 @@ static void keys_product(const struct pieces *p, float *y, const float *x, const
      more);
 }
 
+// Asks for row r of the next head, which lies beside this one's: rows are kilobytes apart, and no processor guesses
+// that.
+static void row_ahead(const struct pieces *p, const float *dout, size_t r) {
+    const struct attention *a = p->a;
+    if (!a->more)
+        return;
+    for (size_t i = a->head_size; i < 2 * a->head_size; i += LANES) {
+        __builtin_prefetch(a->q + r * a->stride + i, 0, AHEAD);
+        __builtin_prefetch(a->k + r * a->stride + i, 0, AHEAD);
+        __builtin_prefetch(a->v + r * a->stride + i, 0, AHEAD);
+        if (dout)
+            __builtin_prefetch(dout + r * a->stride_out + i, 0, AHEAD);
+    }
+}
+
 static void block_mask(const struct pieces *p, size_t first, size_t n) {
     const struct attention_sizes *s = &p->sizes;
     const uint32_t row = p->a->head * 65536 + (uint32_t)first;
@@ -162,9 +179,10 @@ static void block_mask(const struct pieces *p, size_t first, size_t n) {
         }
 }
 
-static void block_forward(const struct pieces *p, size_t n, const bool dropped) {
+static void block_forward(const struct pieces *p, size_t first, size_t n, const bool dropped) {
     const struct attention_sizes *s = &p->sizes;
     for (size_t r = 0; r < n; r++) {
+        row_ahead(p, NULL, first + r);
         float *row = p->scores + r * s->stride;
         const struct lanes inverse = lanes_all(softmax_row(row, row, p->a->length, p->a->scale, true));
         for (size_t j = 0; j < s->across; j += LANES) {
@@ -197,9 +215,9 @@ void ISA_NAME(attention_forward)(float *out, const struct attention *a, float *s
         scores_product(&p, p.scores, a->q + first * a->stride, a->stride, p.keys, n);
         if (a->dropout.threshold != 0) {
             block_mask(&p, first, n);
-            block_forward(&p, n, true);
+            block_forward(&p, first, n, true);
         } else {
-            block_forward(&p, n, false);
+            block_forward(&p, first, n, false);
         }
         rows_product(&p, out + first * a->stride_out, a->stride_out, p.scores, n);
         first = end;
@@ -231,10 +249,12 @@ LANES_INLINE void row_backward(const struct pieces *p, float *row, float *gradie
     }
 }
 
-static void block_backward(const struct pieces *p, size_t n, const bool dropped) {
+static void block_backward(const struct pieces *p, const float *dout, size_t first, size_t n, const bool dropped) {
     const struct attention_sizes *s = &p->sizes;
-    for (size_t r = 0; r < n; r++)
+    for (size_t r = 0; r < n; r++) {
+        row_ahead(p, dout, first + r);
         row_backward(p, p->scores + r * s->stride, p->gradient + r * s->stride, p->kept + r * s->kept, dropped);
+    }
 }
 
 void ISA_NAME(attention_backward)(float *dq, float *dk, float *dv, const float *dout, const struct attention *a,
@@ -254,9 +274,9 @@ void ISA_NAME(attention_backward)(float *dq, float *dk, float *dv, const float *
         scores_product(&p, p.gradient, p.dout, p.sizes.wide, p.values, n);
         if (a->dropout.threshold != 0) {
             block_mask(&p, first, n);
-            block_backward(&p, n, true);
+            block_backward(&p, dout, first, n, true);
         } else {
-            block_backward(&p, n, false);
+            block_backward(&p, dout, first, n, false);
         }
         keys_product(&p, dv, p.scores, p.dout, n, block > 0);
         keys_product(&p, dk, p.gradient, p.queries, n, block > 0);
