@@ -27,6 +27,11 @@ static float *floats(struct plan *plan, size_t rows, size_t columns) {
     return piece(plan, rows, columns, sizeof(float));
 }
 
+// A row's bf16 pairs.
+static float *pairs(struct plan *plan, size_t rows, size_t columns) {
+    return floats(plan, rows, columns / 2 + columns % 2);
+}
+
 static struct norm_activations plan_norm(struct plan *plan, size_t rows, size_t hidden, bool training) {
     return (struct norm_activations){
         .x = floats(plan, rows, hidden),
@@ -36,32 +41,62 @@ static struct norm_activations plan_norm(struct plan *plan, size_t rows, size_t 
     };
 }
 
+// `one`: context, middle and gelu too, which layers of a pass in bf16 share.
 static struct layer_activations plan_layer(struct plan *plan, size_t tokens, size_t rows,
-                                           const struct model_config *config, bool training) {
-    size_t hidden = config->hidden, ffn = config->ffn;
+                                           const struct model_config *config, bool training, bool one) {
+    size_t hidden = config->hidden, ffn = config->ffn, own = one ? rows : 0;
     return (struct layer_activations){
         .heads = floats(plan, tokens, 3 * hidden),
-        .context = floats(plan, rows, hidden),
+        .context = floats(plan, own, hidden),
         .norm1 = plan_norm(plan, rows, hidden, training),
-        .middle = floats(plan, rows, hidden),
+        .middle = floats(plan, own, hidden),
         .slope = floats(plan, rows, ffn),
-        .gelu = floats(plan, rows, ffn),
+        .gelu = floats(plan, own, ffn),
         .norm2 = plan_norm(plan, rows, hidden, training),
     };
 }
 
+// Inputs of linear layers kept as pairs: the floats of the layer before are free again.
+static void plan_layer_kept(struct layer_activations *layer, const struct layer_activations *before, struct plan *plan,
+                            size_t rows, const struct model_config *config) {
+    layer->context = before->context;
+    layer->middle = before->middle;
+    layer->gelu = before->gelu;
+    layer->context16 = pairs(plan, rows, config->hidden);
+    layer->middle16 = pairs(plan, rows, config->hidden);
+    layer->gelu16 = pairs(plan, rows, config->ffn);
+}
+
 static void plan_layers(struct activations *out, struct plan *plan, const struct model_config *config,
                         const struct pass_options *options) {
-    size_t tokens = options->max_tokens;
+    const size_t tokens = options->max_tokens;
+    const bool kept = options->training && options->bf16;
     for (unsigned l = 1; l <= config->layers; l++) {
-        bool first = options->rows == PASS_FIRST && l == config->layers;
+        const bool first = options->rows == PASS_FIRST && l == config->layers;
+        const size_t rows = first && options->training ? options->max_examples : tokens;
         if (options->training || l == 1)
-            out->layers[l] = plan_layer(plan, tokens, first && options->training ? options->max_examples : tokens,
-                                        config, options->training);
+            out->layers[l] = plan_layer(plan, tokens, rows, config, options->training, !kept);
         else
             out->layers[l] = out->layers[1];
-        out->hidden[l] = floats(plan, first ? options->max_examples : tokens, config->hidden);
+        if (kept)
+            plan_layer_kept(&out->layers[l], &out->layers[0], plan, rows, config);
+        out->hidden16[l] = kept && l < config->layers ? pairs(plan, tokens, config->hidden) : NULL;
+        out->hidden[l] = kept && l >= 2 && !first
+                             ? out->hidden[l - 2]
+                             : floats(plan, first ? options->max_examples : tokens, config->hidden);
     }
+}
+
+// What layers of a pass that trains in bf16 share.
+static void plan_shared(struct activations *out, struct plan *plan, const struct model_config *config,
+                        const struct pass_options *options) {
+    const size_t tokens = options->max_tokens;
+    if (!options->training || !options->bf16)
+        return;
+    out->layers[0].context = floats(plan, tokens, config->hidden);
+    out->layers[0].middle = floats(plan, tokens, config->hidden);
+    out->layers[0].gelu = floats(plan, tokens, config->ffn);
+    out->hidden16[0] = pairs(plan, tokens, config->hidden);
 }
 
 // Question answering has logits for every token, and no dense layer before them.
@@ -95,6 +130,7 @@ static void plan_all(struct activations *out, struct plan *plan, const struct mo
     size_t dense = dense_rows(config, options);
     out->hidden[0] = floats(plan, tokens, hidden);
     out->norm0 = plan_norm(plan, tokens, hidden, false);
+    plan_shared(out, plan, config, options);
     plan_layers(out, plan, config, options);
     out->first = floats(plan, examples, hidden);
     out->pooled = floats(plan, dense, hidden);
@@ -119,10 +155,11 @@ enum status activations_open(struct activations *out, const struct model_config 
                              const struct pass_options *options, unsigned threads) {
     *out = (struct activations){.scratch_floats = scratch_floats(config, options)};
     out->hidden = calloc(config->layers + 1, sizeof *out->hidden);
+    out->hidden16 = calloc(config->layers + 1, sizeof *out->hidden16);
     out->layers = calloc(config->layers + 1, sizeof *out->layers);
     struct plan measure = {0}, give = {.arena = &out->arena};
     enum status status = STATUS_OK;
-    if (!out->hidden || !out->layers)
+    if (!out->hidden || !out->hidden16 || !out->layers)
         status = status_set(STATUS_SYSTEM, "activations: no memory");
     if (status == STATUS_OK) {
         plan_all(out, &measure, config, options, threads);
@@ -141,6 +178,7 @@ enum status activations_open(struct activations *out, const struct model_config 
 void activations_close(struct activations *activations) {
     arena_release(&activations->arena);
     free(activations->hidden);
+    free(activations->hidden16);
     free(activations->layers);
     *activations = (struct activations){0};
 }

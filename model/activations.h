@@ -26,10 +26,15 @@ struct layer_activations {
     float *slope;  // (rows, F) GELU's derivative (training); before GELU its input
     float *gelu;   // (rows, F)
     struct norm_activations norm2;
+    // Training in bf16 (else NULL): the inputs of linear layers as pairs (rows, half the columns; model/gemm/pairs.h),
+    // which is all that backward wants of them; context, middle and gelu are then the same memory in all layers.
+    float *context16, *middle16, *gelu16;
 };
 
 struct activations {
     float **hidden;                   // [L+1] (T, H); with PASS_FIRST the last one is (B, H)
+    float **hidden16;                 // [L+1] the same as pairs, but the last one; training in bf16 (else NULL each),
+                                      // where hidden[l] is the same memory as hidden[l - 2]
     struct norm_activations norm0;    // the embeddings'
     struct layer_activations *layers; // [L+1], 1..L used; without training all are one and the same
     float *first;                     // (B, H) with PASS_FIRST: the first rows of hidden[L-1]

@@ -36,6 +36,8 @@ static void ffn_part(const struct layer_job *job) {
     const struct layer_activations *act = &pass->act.layers[job->l];
     struct linear up = linear_at(pass, job->l, LAYER_FFN, LAYER_FFN_BIAS, 1);
     struct linear down = linear_at(pass, job->l, LAYER_OUTPUT, LAYER_OUTPUT_BIAS, 1);
+    up.kept = act->middle16;
+    down.kept = act->gelu16;
     const float *dy = norm_part(job, LAYER_NORM2, &act->norm2, SITE_OUTPUT);
     linear_parameters(pass, job->gradients, &down, dy, act->gelu, &job->rows);
     linear_input(pass, job->weights, &down, pass->act.dffn, dy, job->rows.n, false);
@@ -90,6 +92,7 @@ static void attention_part(const struct layer_job *job) {
     struct pass *pass = job->pass;
     const struct layer_activations *act = &pass->act.layers[job->l];
     struct linear dense = linear_at(pass, job->l, LAYER_CONTEXT, LAYER_CONTEXT_BIAS, 1);
+    dense.kept = act->context16;
     const float *dy = norm_part(job, LAYER_NORM1, &act->norm1, SITE_CONTEXT);
     linear_parameters(pass, job->gradients, &dense, dy, act->context, &job->rows);
     linear_input(pass, job->weights, &dense, pass->act.dspare, dy, job->rows.n, false);

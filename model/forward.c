@@ -21,12 +21,14 @@ size_t attention_place(const struct pass *pass, const struct rows *rows, uint32_
 struct linear linear_query(const struct pass *pass, unsigned l, unsigned count) {
     struct linear query = linear_at(pass, l, LAYER_QUERY, LAYER_QUERY_BIAS, count);
     query.stride = 3 * (size_t)pass->config->hidden;
+    query.kept = count > 1 ? pass->act.hidden16[l - 1] : NULL; // one alone has the first rows for input
     return query;
 }
 
 struct linear linear_keys(const struct pass *pass, unsigned l) {
     struct linear keys = linear_at(pass, l, LAYER_KEY, LAYER_KEY_BIAS, 2);
     keys.stride = 3 * (size_t)pass->config->hidden;
+    keys.kept = pass->act.hidden16[l - 1];
     return keys;
 }
 
@@ -118,6 +120,7 @@ static void attention_part(struct layer_job *job, const float *x) {
     const struct pass *pass = job->pass;
     const struct layer_activations *act = &pass->act.layers[job->l];
     struct linear dense = linear_at(pass, job->l, LAYER_CONTEXT, LAYER_CONTEXT_BIAS, 1);
+    dense.kept = act->context16;
     heads_part(job, x);
     pool_run(pass->pool, attention_task, job, pass->batch->size * head_runs(pass));
     linear_forward(pass, job->weights, &dense, act->norm1.x, act->context, job->rows.n);
@@ -129,6 +132,8 @@ static void ffn_part(struct layer_job *job, float *y) {
     const struct layer_activations *act = &pass->act.layers[job->l];
     struct linear up = linear_at(pass, job->l, LAYER_FFN, LAYER_FFN_BIAS, 1);
     struct linear down = linear_at(pass, job->l, LAYER_OUTPUT, LAYER_OUTPUT_BIAS, 1);
+    up.kept = act->middle16;
+    down.kept = act->gelu16;
     linear_forward(pass, job->weights, &up, act->slope, act->middle, job->rows.n);
     blocks_run(pass, gelu_block, job, job->rows.n, ROWS_BLOCK);
     linear_forward(pass, job->weights, &down, act->norm2.x, act->gelu, job->rows.n);

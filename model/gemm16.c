@@ -94,6 +94,7 @@ struct rounding {
     const float *from;
     size_t ld, rows, columns; // floats between rows of `from`; rows of `to`
     const uint32_t *offsets;  // of the parts' rows of `from`; those of `to`: gemm->offsets
+    void (*rows_fn)(float *to, const float *even, const float *odd, size_t n);
 };
 
 static size_t task_end(const struct rounding *r, size_t task) {
@@ -118,7 +119,7 @@ static void rows_task(void *context, size_t task, unsigned thread) {
             part++;
         const size_t row = r->offsets[part] + 2 * (i - pairs[part]);
         const float *even = r->from + row * r->ld, *odd = row + 1 < r->offsets[part + 1] ? even + r->ld : NULL;
-        r->gemm->ops.pairs_rows(r->to + i * r->columns, even, odd, r->columns);
+        r->rows_fn(r->to + i * r->columns, even, odd, r->columns);
     }
 }
 
@@ -127,11 +128,17 @@ static void rounding_run(struct rounding *r, pool_task *fn) {
         pool_run(r->gemm->pool, fn, r, (r->rows + ROWS_A_TASK - 1) / ROWS_A_TASK);
 }
 
-void gemm16_forward(struct gemm16 *gemm, float *y, size_t ldy, const float *x, size_t ldx, const float *copy,
-                    const float *bias, size_t m, size_t n, size_t k, gemm_piece *then, void *context) {
-    struct rounding r = {gemm, gemm->x, x, ldx, m, k, NULL};
+static void rows_round(const struct gemm16 *gemm, float *to, const float *from, size_t ld, size_t rows,
+                       size_t columns) {
+    struct rounding r = {.gemm = gemm, .to = to, .from = from, .ld = ld, .rows = rows, .columns = columns};
     rounding_run(&r, row_task);
-    gemm_forward_then(gemm->gemm, y, ldy, gemm->x, pairs_of(k), copy, bias, m, n, pairs_of(k), then, context);
+}
+
+void gemm16_forward(struct gemm16 *gemm, float *y, size_t ldy, const float *x, size_t ldx, const float *copy,
+                    const float *bias, size_t m, size_t n, size_t k, gemm_piece *then, void *context, float *kept) {
+    float *pairs = kept ? kept : gemm->x;
+    rows_round(gemm, pairs, x, ldx, m, k);
+    gemm_forward_then(gemm->gemm, y, ldy, pairs, pairs_of(k), copy, bias, m, n, pairs_of(k), then, context);
 }
 
 static void rows_copy(float *to, size_t ld_to, const float *from, size_t ld_from, size_t rows, size_t columns) {
@@ -151,22 +158,35 @@ static void input_odd(struct gemm16 *gemm, float *dx, size_t ldx, const float *c
 
 void gemm16_input(struct gemm16 *gemm, float *dx, size_t ldx, const float *dy, size_t ldy, const float *copy, size_t m,
                   size_t n, size_t k, bool accumulate) {
-    struct rounding r = {gemm, gemm->dy, dy, ldy, m, n, NULL};
-    rounding_run(&r, row_task);
+    rows_round(gemm, gemm->dy, dy, ldy, m, n);
     if (k % 2)
         input_odd(gemm, dx, ldx, copy, m, n, k, accumulate);
     else
         gemm_input(gemm->gemm, dx, ldx, gemm->dy, pairs_of(n), copy, m, pairs_of(n), k, accumulate);
 }
 
-void gemm16_weight(struct gemm16 *gemm, float *dtiles, const float *dy, size_t ldy, const float *x, size_t ldx,
-                   const uint32_t *offsets, uint32_t parts, size_t n, size_t k, double *squares) {
+static void weight_run(struct gemm16 *gemm, float *dtiles, struct rounding *x, struct rounding *dy, uint32_t parts,
+                       double *squares) {
     gemm->offsets[0] = 0;
     for (uint32_t p = 0; p < parts; p++)
-        gemm->offsets[p + 1] = gemm->offsets[p] + (uint32_t)pairs_of(offsets[p + 1] - offsets[p]);
-    struct rounding rx = {gemm, gemm->x, x, ldx, gemm->offsets[parts], k, offsets};
-    struct rounding rdy = {gemm, gemm->dy, dy, ldy, gemm->offsets[parts], n, offsets};
-    rounding_run(&rx, rows_task);
-    rounding_run(&rdy, rows_task);
-    gemm_weight(gemm->gemm, dtiles, gemm->dy, n, gemm->x, k, gemm->offsets, parts, n, k, squares);
+        gemm->offsets[p + 1] = gemm->offsets[p] + (uint32_t)pairs_of(x->offsets[p + 1] - x->offsets[p]);
+    x->rows = dy->rows = gemm->offsets[parts];
+    rounding_run(x, rows_task);
+    rounding_run(dy, rows_task);
+    gemm_weight(gemm->gemm, dtiles, gemm->dy, dy->columns, gemm->x, x->columns, gemm->offsets, parts, dy->columns,
+                x->columns, squares);
+}
+
+void gemm16_weight(struct gemm16 *gemm, float *dtiles, const float *dy, size_t ldy, const float *x, size_t ldx,
+                   const uint32_t *offsets, uint32_t parts, size_t n, size_t k, double *squares) {
+    struct rounding rx = {gemm, gemm->x, x, ldx, 0, k, offsets, gemm->ops.pairs_rows};
+    struct rounding rdy = {gemm, gemm->dy, dy, ldy, 0, n, offsets, gemm->ops.pairs_rows};
+    weight_run(gemm, dtiles, &rx, &rdy, parts, squares);
+}
+
+void gemm16_weight_kept(struct gemm16 *gemm, float *dtiles, const float *dy, size_t ldy, const float *kept,
+                        const uint32_t *offsets, uint32_t parts, size_t n, size_t k, double *squares) {
+    struct rounding rx = {gemm, gemm->x, kept, pairs_of(k), 0, k, offsets, gemm->ops.pairs_rows_kept};
+    struct rounding rdy = {gemm, gemm->dy, dy, ldy, 0, n, offsets, gemm->ops.pairs_rows};
+    weight_run(gemm, dtiles, &rx, &rdy, parts, squares);
 }

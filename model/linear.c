@@ -4,7 +4,7 @@
 
 struct linear linear_at(const struct pass *pass, unsigned l, unsigned weight, unsigned bias, unsigned count) {
     const struct param *first = pass_param(pass, l, weight);
-    return (struct linear){first, pass_param(pass, l, bias), count, count * first->shape[0]};
+    return (struct linear){first, pass_param(pass, l, bias), count, count * first->shape[0], NULL};
 }
 
 // Neighbours whose rows fill their tile blocks are one matrix of count*N rows; others are taken one by one. The chains
@@ -23,7 +23,7 @@ void linear_forward(const struct pass *pass, const float *weights, const struct 
         const size_t n = one * linear->count / calls;
         if (pass->gemm16)
             gemm16_forward(pass->gemm16, y + i * one, linear->stride, x, k, pass->copy + weight->pairs, bias, rows, n,
-                           k, NULL, NULL);
+                           k, NULL, NULL, linear->kept);
         else
             gemm_forward(pass->gemm, y + i * one, linear->stride, x, k, weights + weight->offset, bias, rows, n, k);
     }
@@ -70,7 +70,10 @@ void linear_parameters(const struct pass *pass, float *gradients, const struct l
         size_t n = one * linear->count / calls;
         float *dtiles = gradients + linear->weight[i].offset;
         double *squares = pass->squares ? pass->squares + linear->weight[i].sums : NULL;
-        if (pass->gemm16)
+        if (pass->gemm16 && linear->kept)
+            gemm16_weight_kept(pass->gemm16, dtiles, dy + i * n, ldy, linear->kept, rows->parts, pass->batch->parts, n,
+                               k, squares);
+        else if (pass->gemm16)
             gemm16_weight(pass->gemm16, dtiles, dy + i * n, ldy, x, k, rows->parts, pass->batch->parts, n, k, squares);
         else
             gemm_weight(pass->gemm, dtiles, dy + i * n, ldy, x, k, rows->parts, pass->batch->parts, n, k, squares);

@@ -154,6 +154,8 @@ struct ops {
     void (*pairs_row)(float *to, const float *from, size_t n);
     // to(n) = elements of two rows; odd NULL: zeros.
     void (*pairs_rows)(float *to, const float *even, const float *odd, size_t n);
+    // The same of rows that are in bf16 already: ceil(n/2) pairs each, as pairs_row writes them.
+    void (*pairs_rows_kept)(float *to, const float *even, const float *odd, size_t n);
     // to(ceil(k/2), 32) = neighbours along k of a block (k, 32) of float tiles.
     void (*pairs_tile)(float *to, const float *from, size_t k);
 };

@@ -123,6 +123,10 @@ static void pairs_rows(float *to, const float *even, const float *odd, size_t n)
     TIMED(OPS_ROUND, 0, pairs_rows(to, even, odd, n));
 }
 
+static void pairs_rows_kept(float *to, const float *even, const float *odd, size_t n) {
+    TIMED(OPS_ROUND, 0, pairs_rows_kept(to, even, odd, n));
+}
+
 const struct ops *ops_traced(const struct ops *table, struct trace *into) {
     static struct ops traced;
     inner = table;
@@ -150,5 +154,6 @@ const struct ops *ops_traced(const struct ops *table, struct trace *into) {
     traced.gemm_transpose_pairs = gemm_transpose_pairs;
     traced.pairs_row = pairs_row;
     traced.pairs_rows = pairs_rows;
+    traced.pairs_rows_kept = pairs_rows_kept;
     return &traced;
 }

@@ -57,7 +57,7 @@ void embeddings_read(struct row_set *rows, const struct param_table *table, cons
 // After layer L+1: logits (B, labels); question answering: (T, 2), a row a token: start, end.
 const float *pass_logits(const struct pass *pass);
 // Rows of hidden state l (0 = after the embedding LayerNorm, k = after layer k), (T, hidden); with PASS_FIRST the last
-// is (B, hidden).
+// is (B, hidden). Of a pass that trains in bf16 only the last two are still there.
 const float *pass_hidden(const struct pass *pass, unsigned l);
 
 // What pass_loss asks for instead of the labels alone (label smoothing, class weights); borrowed, NULL: nothing else.

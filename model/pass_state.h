@@ -75,6 +75,7 @@ struct linear {
     const struct param *weight, *bias; // of the first
     unsigned count;
     size_t stride; // floats between rows of y and dy: count * N unless it is set
+    float *kept;   // training in bf16: x as pairs (rows, ceil(K/2)), from forward to the gradient; NULL: not kept
 };
 struct linear linear_at(const struct pass *pass, unsigned l, unsigned weight, unsigned bias, unsigned count);
 void linear_forward(const struct pass *pass, const float *weights, const struct linear *linear, float *y,

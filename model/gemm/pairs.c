@@ -35,6 +35,19 @@ void ISA_NAME(pairs_rows)(float *to, const float *even, const float *odd, size_t
             pair_write(to, i, even[i], 0.0f);
 }
 
+PAIRS_INLINE uint32_t half_read(const float *row, size_t i) {
+    uint16_t half;
+    memcpy(&half, (const char *)row + i * sizeof half, sizeof half);
+    return half;
+}
+
+void ISA_NAME(pairs_rows_kept)(float *to, const float *even, const float *odd, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        const uint32_t bits = (odd ? half_read(odd, i) << 16 : 0) | half_read(even, i);
+        memcpy(to + i, &bits, sizeof bits);
+    }
+}
+
 void ISA_NAME(pairs_tile)(float *to, const float *from, size_t k) {
     for (; k >= 2; k -= 2, from += 2 * TILE, to += TILE)
         for (size_t i = 0; i < TILE; i++)

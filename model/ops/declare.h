@@ -49,6 +49,7 @@ void ISA_NAME(gemm_weight_tile_pairs)(float *dblock, const float *dy, size_t ldy
 void ISA_NAME(gemm_transpose_pairs)(float *panel, const float *tiles, size_t n, size_t k, size_t k0);
 void ISA_NAME(pairs_row)(float *to, const float *from, size_t n);
 void ISA_NAME(pairs_rows)(float *to, const float *even, const float *odd, size_t n);
+void ISA_NAME(pairs_rows_kept)(float *to, const float *even, const float *odd, size_t n);
 void ISA_NAME(pairs_tile)(float *to, const float *from, size_t k);
 
 extern const struct ops ISA_NAME(ops_table_);

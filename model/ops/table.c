@@ -42,5 +42,6 @@ const struct ops ISA_NAME(ops_table_) = {
     .gemm_transpose_pairs = ISA_NAME(gemm_transpose_pairs),
     .pairs_row = ISA_NAME(pairs_row),
     .pairs_rows = ISA_NAME(pairs_rows),
+    .pairs_rows_kept = ISA_NAME(pairs_rows_kept),
     .pairs_tile = ISA_NAME(pairs_tile),
 };

@@ -151,16 +151,17 @@ static void piece_add(void *context, size_t m0, size_t m1, size_t n0, size_t n1)
             pieces->y[m * pieces->ldy + n] += 1.0f;
 }
 
-static void forward_check(struct gemm16 *gemm, const struct layer *l, const float *copy) {
+// kept: gets the rounded x.
+static void forward_check(struct gemm16 *gemm, const struct layer *l, const float *copy, float *kept) {
     const size_t ldx = l->k + GAP, ldy = l->n + GAP;
     float *y = floats(l->m * ldy, CANARY), *want = floats(l->m * ldy, CANARY);
     struct pieces pieces = {y, ldy};
-    gemm16_forward(gemm, y, ldy, l->x, ldx, copy, l->bias, l->m, l->n, l->k, NULL, NULL);
+    gemm16_forward(gemm, y, ldy, l->x, ldx, copy, l->bias, l->m, l->n, l->k, NULL, NULL, NULL);
     same("forward", y, l->y, l->m * ldy);
     for (size_t m = 0; m < l->m; m++)
         for (size_t n = 0; n < l->n; n++)
             want[m * ldy + n] = l->y[m * ldy + n] + 1.0f;
-    gemm16_forward(gemm, y, ldy, l->x, ldx, copy, l->bias, l->m, l->n, l->k, piece_add, &pieces);
+    gemm16_forward(gemm, y, ldy, l->x, ldx, copy, l->bias, l->m, l->n, l->k, piece_add, &pieces, kept);
     same("forward, then", y, want, l->m * ldy);
     free(y), free(want);
 }
@@ -171,7 +172,8 @@ static void layer_check(struct gemm16 *gemm, const struct ops *ops, const struct
     float *copy = copy_make(ops, l->tiles, l->n, l->k), *dx = floats(l->m * ldx, CANARY), *dtiles = floats(size, 7);
     double *squares = calloc(sums + 1, sizeof *squares), all = 0;
     squares[sums] = -1;
-    forward_check(gemm, l, copy);
+    float *kept = floats(l->m * ((l->k + 1) / 2), CANARY);
+    forward_check(gemm, l, copy, kept);
     gemm16_input(gemm, dx, ldx, l->dy, ldy, copy, l->m, l->n, l->k, false);
     same("input", dx, l->dx, l->m * ldx);
     memcpy(dx, l->x, l->m * ldx * sizeof *dx);
@@ -179,11 +181,14 @@ static void layer_check(struct gemm16 *gemm, const struct ops *ops, const struct
     same("input, accumulated", dx, l->dx_more, l->m * ldx);
     gemm16_weight(gemm, dtiles, l->dy, ldy, l->x, ldx, l->offsets, l->parts, l->n, l->k, squares);
     same("weight", dtiles, l->dtiles, size); // padding too: zeros
+    memset(dtiles, 0xff, size * sizeof *dtiles);
+    gemm16_weight_kept(gemm, dtiles, l->dy, ldy, kept, l->offsets, l->parts, l->n, l->k, squares);
+    same("weight, of what forward kept", dtiles, l->dtiles, size);
     for (size_t i = 0; i < sums; i++)
         all += squares[i];
     assert_near(all, ops->squares(dtiles, size), 1e-300, 1e-12);
     assert_true(squares[sums] == -1);
-    free(copy), free(dx), free(dtiles), free(squares);
+    free(copy), free(kept), free(dx), free(dtiles), free(squares);
 }
 
 struct shape {

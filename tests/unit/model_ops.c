@@ -887,6 +887,20 @@ static void check_pairs_rows(const struct ops *ops) {
     }
 }
 
+static void check_pairs_rows_kept(const struct ops *ops) {
+    for (size_t n = 1; n <= 70; n++) {
+        float *x = normals(2 * n, 0, 1), *even = floats(n), *odd = floats(n), *out = floats(n), *want = floats(n);
+        ops->pairs_row(even, x, n), ops->pairs_row(odd, x + n, n);
+        ops->pairs_rows(want, x, x + n, n);
+        ops->pairs_rows_kept(out, even, odd, n);
+        assert_memory_equal(out, want, n * sizeof *out);
+        ops->pairs_rows(want, x, NULL, n);
+        ops->pairs_rows_kept(out, even, NULL, n);
+        assert_memory_equal(out, want, n * sizeof *out);
+        free(x), free(even), free(odd), free(out), free(want);
+    }
+}
+
 static void check_pairs_tile(const struct ops *ops) {
     for (size_t k = 1; k <= 9; k++) {
         float *tile = normals(k * 32, 0, 1), *out = floats((k + 1) / 2 * 32);
@@ -945,6 +959,7 @@ static const struct row rows[] = {
     {"gemm_transpose_pairs", check_gemm_transpose_pairs},
     {"pairs_row", check_pairs_row},
     {"pairs_rows", check_pairs_rows},
+    {"pairs_rows_kept", check_pairs_rows_kept},
     {"pairs_tile", check_pairs_tile},
 };
 #define N_ROWS (sizeof rows / sizeof *rows)
