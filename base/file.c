@@ -12,17 +12,32 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #define PIECE ((size_t)16 << 20) // bytes of one read or write, between two beats (base/pulse.h)
 #define SYNC_AHEAD 8             // pieces on their way at once
 
+// A full disk may have room, and no inode for one file more. Of a file system that does not count them nothing is said.
+static bool file_inodes_out(const char *path) {
+    struct statvfs info;
+    char *folder = file_nearest_folder(path);
+    bool out = folder && statvfs(folder, &info) == 0 && info.f_files > 0 && info.f_favail == 0;
+    free(folder);
+    return out;
+}
+
 enum status file_error(enum status status, const char *verb, const char *path) {
     int error = errno;
     const char *hint = "";
-    if (error == ENOSPC || error == EDQUOT)
+    if (error == ENOSPC && file_inodes_out(path))
+        hint = " (there is room, but no inode is left for another file: remove some files there, see df -i, or choose "
+               "another folder)";
+    else if (error == ENOSPC || error == EDQUOT)
         hint = " (free some space there, or choose another folder)";
-    else if (error == EROFS || error == EACCES || error == EPERM)
+    else if (error == EROFS)
+        hint = " (it is mounted read-only: choose another folder)";
+    else if (error == EACCES || error == EPERM)
         hint = " (check the permissions, or choose another folder)";
     status_set(status, "%s %s: %s%s", verb, path, strerror(error), hint);
     errno = error;
@@ -30,10 +45,14 @@ enum status file_error(enum status status, const char *verb, const char *path) {
 }
 
 enum status file_open_error(const char *path) {
-    return file_error(errno == ENOENT || errno == ENOTDIR ? STATUS_DATA : STATUS_IO, "open", path);
+    return file_error(file_missing_status(errno), "open", path);
 }
 
-enum status file_open_read(int *fd, struct stat *info, const char *path) {
+enum status file_missing_status(int error) {
+    return error == ENOENT || error == ENOTDIR || error == ELOOP ? STATUS_DATA : STATUS_IO;
+}
+
+enum status file_open_read(int *fd, struct stat *info, const char *path, bool streams) {
     *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); // a named pipe without a writer must not hang us here
     if (*fd < 0)
         return file_open_error(path);
@@ -42,6 +61,8 @@ enum status file_open_read(int *fd, struct stat *info, const char *path) {
         status = file_error(STATUS_IO, "stat", path);
     else if (S_ISDIR(info->st_mode))
         status = status_set(STATUS_DATA, "open %s: it is a folder, a file is needed", path);
+    else if (!streams && !S_ISREG(info->st_mode))
+        status = status_set(STATUS_DATA, "open %s: not a regular file", path);
     if (status != STATUS_OK)
         close(*fd);
     return status;
@@ -95,12 +116,12 @@ static enum status file_read_fd(char **out, size_t *size, int fd, size_t room, c
     return status;
 }
 
-enum status file_read(char **out, size_t *size, const char *path, size_t ceiling) {
+static enum status file_read_whole(char **out, size_t *size, const char *path, size_t ceiling, bool streams) {
     int fd;
     struct stat info;
     size_t unused;
     *out = NULL;
-    TRY(file_open_read(&fd, &info, path));
+    TRY(file_open_read(&fd, &info, path, streams));
     enum status status;
     uint64_t told = S_ISREG(info.st_mode) && info.st_size > 0 ? (uint64_t)info.st_size : 0;
     if (told > ceiling || told > SIZE_MAX / 2)
@@ -111,14 +132,29 @@ enum status file_read(char **out, size_t *size, const char *path, size_t ceiling
     return status;
 }
 
+enum status file_read(char **out, size_t *size, const char *path, size_t ceiling) {
+    return file_read_whole(out, size, path, ceiling, false);
+}
+
+enum status file_read_stream(char **out, size_t *size, const char *path, size_t ceiling) {
+    return file_read_whole(out, size, path, ceiling, true);
+}
+
+enum status file_check_regular(const char *path) {
+    struct stat info;
+    if (stat(path, &info) != 0)
+        return file_open_error(path);
+    return S_ISREG(info.st_mode) ? STATUS_OK : status_set(STATUS_DATA, "%s: not a regular file", path);
+}
+
 enum status file_map_open(struct file_map *out, const char *path) {
     int fd;
     struct stat info;
     *out = (struct file_map){0};
-    TRY(file_open_read(&fd, &info, path));
+    TRY(file_open_read(&fd, &info, path, false));
     enum status status = STATUS_OK;
-    if (!S_ISREG(info.st_mode) || info.st_size < 0 || (uint64_t)info.st_size > SIZE_MAX / 2) {
-        status = status_set(STATUS_DATA, "map %s: not a regular file", path);
+    if (info.st_size < 0 || (uint64_t)info.st_size > SIZE_MAX / 2) {
+        status = status_set(STATUS_DATA, "map %s: no size that can be mapped", path);
     } else if (info.st_size > 0) {
         void *at = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_SHARED, fd, 0);
         if (at == MAP_FAILED)

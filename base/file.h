@@ -10,9 +10,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// Reads all of `path` into malloc'ed memory with a NUL behind it. Larger than `ceiling`: STATUS_DATA.
-// A path that is missing: STATUS_DATA; unreadable otherwise: STATUS_IO. `size` may be NULL.
+// Reads all of the regular file `path` into malloc'ed memory with a NUL behind it. Larger than `ceiling`: STATUS_DATA.
+// A path that is missing, a link in a circle, a folder, pipe or device: STATUS_DATA; unreadable otherwise: STATUS_IO.
+// `size` may be NULL.
 enum status file_read(char **out, size_t *size, const char *path, size_t ceiling);
+// The same of what a command line names, which may be a pipe.
+enum status file_read_stream(char **out, size_t *size, const char *path, size_t ceiling);
+// STATUS_DATA if something that is no regular file, nor a link to one, has that name.
+enum status file_check_regular(const char *path);
+// "verb path: what errno says (what to do)". Leaves errno as it was.
+enum status file_error(enum status status, const char *verb, const char *path);
+// What errno says of a file that can't be opened or found: there is no such thing (a name or link that leads nowhere or
+// in a circle), which is the data's fault (STATUS_DATA), or the disk's (STATUS_IO).
+enum status file_missing_status(int error);
 
 struct file_map {
     const char *at; // NULL if the file is empty

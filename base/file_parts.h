@@ -8,11 +8,10 @@
 
 #include <sys/types.h>
 
-// "verb path: what errno says (hint)". Leaves errno as it was.
-enum status file_error(enum status status, const char *verb, const char *path);
-// Opens for reading, whatever it is but a folder; a pipe without a writer does not block. Missing: STATUS_DATA.
+// Opens a regular file for reading. Missing, and all else that has that name: STATUS_DATA, and a pipe without a writer
+// does not block. `streams`: a pipe or device will do.
 struct stat;
-enum status file_open_read(int *fd, struct stat *info, const char *path);
+enum status file_open_read(int *fd, struct stat *info, const char *path, bool streams);
 // Why `path` could not be opened, by errno: what is missing is the user's mistake (STATUS_DATA), the rest the disk's.
 enum status file_open_error(const char *path);
 // read(2) until it is not interrupted.

@@ -239,7 +239,7 @@ enum status file_copy(const char *to, const char *from) {
     int fd;
     struct stat info;
     struct file_write *file;
-    TRY(file_open_read(&fd, &info, from));
+    TRY(file_open_read(&fd, &info, from, false));
     enum status status = file_begin(&file, to);
     if (status == STATUS_OK) {
         status = file_copy_bytes(file, fd, from);

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/hash.h"
 
+#include "base/file_parts.h"
 #include "base/pulse.h"
 #include "base/status.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <openssl/evp.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <xxhash.h>
 #if defined(__x86_64__)
@@ -145,9 +146,9 @@ static enum status hash_sha256_fd(struct sha256_stream *stream, int fd, char *bu
 
 enum status hash_sha256_file(char out[65], const char *path) {
     struct sha256_stream *stream = NULL;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return status_errno(errno == ENOENT || errno == ENOTDIR ? STATUS_DATA : STATUS_IO, "open %s", path);
+    int fd;
+    struct stat info;
+    TRY(file_open_read(&fd, &info, path, false)); // a pipe or a device may have no end
     char *buffer = malloc(READ_SIZE);
     enum status status = buffer ? sha256_begin(&stream) : status_set(STATUS_SYSTEM, "hash: no memory");
     if (status == STATUS_OK)

@@ -282,7 +282,7 @@ enum status job_read(struct job **out, const char *file, const char *const *flag
     size_t size = 0;
     *out = NULL;
     if (file) {
-        enum status status = file_read(&bytes, &size, file, JOB_FILE_MAX);
+        enum status status = file_read_stream(&bytes, &size, file, JOB_FILE_MAX);
         if (status == STATUS_DATA) // not there, or larger than any job file: the command line's mistake
             status = STATUS_USAGE;
         TRY(status);

@@ -1,14 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/secret.h"
 
+#include <ctype.h>
 #include <string.h>
 
 #define SECRET_ENDS " \t\r\n'\"<>," // what ends a URL inside a message
 
-// Behind the next "://" from `at` on, or NULL.
-static char *url_next(char *at) {
-    char *found = strstr(at, "://");
-    return found ? found + 3 : NULL;
+// What can stand before a user's part: "://", what a shortened path makes of it (":/"), backslashes, which browsers take
+// for slashes, and "//" where a word begins.
+struct url {
+    char *authority; // NULL: there is none
+    bool sure;       // "://": without an @ a user's part may have been cut; else it counts only with one
+    bool scheme;
+};
+
+static size_t slashes(const char *at) {
+    return strspn(at, "/\\");
+}
+
+// Letters before `at`, two at least: a:/b is a drive, or a host and its path.
+static bool scheme_ends(const char *text, const char *at) {
+    return at - text >= 2 && isalpha((unsigned char)at[-1]) && isalnum((unsigned char)at[-2]);
+}
+
+static struct url url_next(char *text, char *from) {
+    for (char *at = from; *at; at++) {
+        size_t n = slashes(at + (*at == ':'));
+        bool first = at == text || strchr(SECRET_ENDS "=", at[-1]);
+        if (*at == ':' && n && (n == 2 || scheme_ends(text, at)))
+            return (struct url){at + 1 + n, strncmp(at, "://", 3) == 0 && n == 2, true};
+        if (*at != ':' && n >= 2 && first)
+            return (struct url){at + n, false, false};
+    }
+    return (struct url){0};
 }
 
 // How many bytes of the authority are a user's part, its @ not counted; 0: none. host:8080 is none.
@@ -33,14 +57,22 @@ static char *stars_put(char *text, size_t size) {
     return text + stars;
 }
 
-// The values of ?name=value&name=value.
+// What of it is to go: all that user_size says if it is sure, else what has an @, and without a scheme a colon too.
+static size_t user_part(const struct url *url, bool *at_sign) {
+    size_t size = user_size(url->authority, at_sign);
+    bool counts = url->sure || (*at_sign && (url->scheme || memchr(url->authority, ':', size)));
+    *at_sign = *at_sign && counts;
+    return counts ? size : 0;
+}
+
+// The values of ?name=value&name=value, #name=value, ;name=value.
 static char *query_mask(char *at, bool *found) {
-    at += strcspn(at, "?" SECRET_ENDS);
-    while (*at == '?' || *at == '&') {
+    at += strcspn(at, "?#;" SECRET_ENDS);
+    while (*at && strchr("?&#;", *at)) {
         at += strcspn(at, "=" SECRET_ENDS);
         if (*at != '=')
             break;
-        size_t size = strcspn(at + 1, "&#" SECRET_ENDS);
+        size_t size = strcspn(at + 1, "&#;" SECRET_ENDS);
         *found = *found || size > 0;
         at = stars_put(at + 1, size);
     }
@@ -49,10 +81,12 @@ static char *query_mask(char *at, bool *found) {
 
 static bool url_mask(char *text) {
     bool found = false, at_sign;
-    for (char *at = text; (at = url_next(at));) {
-        size_t size = user_size(at, &at_sign);
+    struct url url;
+    for (char *at = text; (url = url_next(text, at)).authority;) {
+        size_t size = user_part(&url, &at_sign);
         found = found || at_sign || size > 0;
-        at = query_mask(size ? stars_put(at, size) : at, &found);
+        at = size ? stars_put(url.authority, size) : url.authority;
+        at = url.scheme ? query_mask(at, &found) : at;
     }
     return found;
 }
@@ -62,7 +96,7 @@ void secret_mask(char *text) {
 }
 
 bool secret_is_in(const char *text) {
-    char *copy = strstr(text, "://") ? strdup(text) : NULL;
+    char *copy = strpbrk(text, "/\\") ? strdup(text) : NULL;
     bool found = copy && url_mask(copy);
     free(copy);
     return found;

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Credentials inside values that look like URLs: https://user:password@host, https://token@host, …?token=…. None may
+// Credentials inside values that look like URLs: https://user:password@host, https://token@host, …?token=…, #token=…,
+// and the same after https:/ (as a path is shortened), https:\\ and // alone. None may
 // stand in a job (base/option_value.c), and in messages and log lines they are masked, wherever the text comes from.
 #ifndef FINETUNED_BASE_SECRET_H
 #define FINETUNED_BASE_SECRET_H
 
 #include <stdbool.h>
 
-// Whether a URL in the text has a user's part or a query with values.
+// Whether a URL in the text has a user's part, or a query or fragment with values.
 bool secret_is_in(const char *text);
 // Replaces them by "***" in place; the text does not grow. A user's part that was cut before its @ is found by its
 // colon, if no port stands behind it.

@@ -132,6 +132,8 @@ enum status checkpoint_choose(struct checkpoint_choice *out, const char *dir, co
 // known to go on.
 enum status checkpoint_look(struct checkpoint_choice *out, const char *dir, const char *resume);
 enum status checkpoint_settle(struct checkpoint_choice *choice, const char *dir);
+// Afterwards: makes `best` lead to that step, which is there, and says so if it did not.
+enum status checkpoint_mend_best(const struct checkpoint_choice *choice, const char *dir, uint64_t step);
 void checkpoint_choice_release(struct checkpoint_choice *choice);
 
 // Bytes of the checkpoint.h5 that checkpoint_save would write.

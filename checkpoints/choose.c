@@ -236,6 +236,17 @@ static enum status choice_move(char **path, const char *dir) {
     return STATUS_OK;
 }
 
+// `expected`: it is known to lead elsewhere, and has been said.
+static enum status choice_mend(const char *dir, const char *name, uint64_t step, bool expected) {
+    bool was_wrong, led = choice_link_leads(dir, name);
+    TRY(step_mend(&was_wrong, dir, name, step));
+    if (was_wrong && !expected && led) // a crash between a save and its links
+        log_info("resume: %s/%s leads to step %" PRIu64 " now", dir, name, step);
+    else if (was_wrong && !expected)
+        log_warn("resume: %s/%s led nowhere: it leads to step %" PRIu64 " again", dir, name, step);
+    return STATUS_OK;
+}
+
 enum status checkpoint_settle(struct checkpoint_choice *choice, const char *dir) {
     static const char *const links[] = {"latest", "best"};
     for (size_t i = 0; i < choice->n_aside; i++)
@@ -243,7 +254,11 @@ enum status checkpoint_settle(struct checkpoint_choice *choice, const char *dir)
     for (size_t i = 0; i < 2 && choice->clears; i++)
         if (!choice_link_leads(dir, links[i]))
             TRY(step_unlink(dir, links[i]));
-    return choice->relinks ? step_link(dir, "latest", choice->step) : STATUS_OK;
+    return choice->path && choice->step ? choice_mend(dir, "latest", choice->step, choice->relinks) : STATUS_OK;
+}
+
+enum status checkpoint_mend_best(const struct checkpoint_choice *choice, const char *dir, uint64_t step) {
+    return choice_mend(dir, "best", step, choice->clears);
 }
 
 enum status checkpoint_choose(struct checkpoint_choice *out, const char *dir, const char *resume) {

@@ -22,7 +22,7 @@ static enum status owner_write(struct owner *owner) {
     enum status status = STATUS_OK;
     owner->fd = open(owner->temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (owner->fd < 0)
-        status = status_errno(STATUS_IO, "create %s", owner->temporary);
+        status = file_error(STATUS_IO, "create", owner->temporary);
     else if (!key)
         status = status_set(STATUS_SYSTEM, "%s: no memory", owner->path);
     else

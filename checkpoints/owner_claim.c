@@ -120,8 +120,9 @@ static enum status owner_claim(bool *again, char *chain[OWNER_CHAIN], size_t *n,
         if (errno != EEXIST)
             return status_errno(STATUS_IO, "link %s", name);
         struct owner_other other;
-        *again = owner_other_read(&other, name) != STATUS_OK;
-        enum status status = *again ? STATUS_OK : owner_judge(again, owner, &other, name, stale_s);
+        enum status status = owner_other_read(&other, name);
+        *again = status != STATUS_OK;
+        status = *again ? owner_other_refuse(name, status) : owner_judge(again, owner, &other, name, stale_s);
         snprintf(next, sizeof next, "%s", other.record.token);
         free(other.bytes);
         if (status != STATUS_OK || *again)
@@ -167,9 +168,10 @@ static enum status owner_try(bool *done, const struct owner *owner, double stale
         return STATUS_OK;
     if (errno != EEXIST)
         return status_errno(STATUS_IO, "link %s", owner->path);
-    if (owner_other_read(&other, owner->path) != STATUS_OK)
-        return file_exists(owner->path) ? status_set(STATUS_IO, "%s can't be read", owner->path) : STATUS_OK;
-    enum status status = owner_judge(&again, owner, &other, owner->path, stale_s);
+    enum status status = owner_other_read(&other, owner->path);
+    if (status != STATUS_OK)
+        return owner_other_refuse(owner->path, status);
+    status = owner_judge(&again, owner, &other, owner->path, stale_s);
     if (status == STATUS_OK && !again) {
         status = owner_succeed(&again, owner, other.record.token, stale_s);
         *done = status == STATUS_OK && !again;

@@ -38,7 +38,7 @@ bool owner_lost(struct owner *owner) {
 // Whose token stands there now, unless nothing can be read.
 static bool owner_token_differs(const struct owner *owner) {
     struct owner_other other;
-    int fd = open(owner->path, O_RDONLY | O_CLOEXEC);
+    int fd = open(owner->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         return owner_is_gone(errno);
     close(fd);
@@ -66,20 +66,28 @@ static bool owner_is_this_process(const struct owner_record *other, const struct
            strcmp(other->boot_id, self->boot_id) == 0 && strcmp(other->pid_namespace, self->pid_namespace) == 0;
 }
 
-static enum status owner_ask_path(char *path, const char *option, bool ours_is_free) {
+// `above`: of a folder above ours. What this process holds is free then, and so is what holds no run's file.
+static enum status owner_ask_once(bool *changed, const struct owner *owner, bool above) {
+    struct owner_other other;
+    enum status status = owner_other_read(&other, owner->path);
+    *changed = false;
+    if (status != STATUS_OK) {
+        status = owner_other_refuse(owner->path, status);
+        *changed = status == STATUS_OK;
+        status = above ? STATUS_OK : status;
+    } else if (!above || !owner_is_this_process(&other.record, &owner->record)) {
+        status = owner_judge(changed, owner, &other, owner->path, OWNER_STALE_S);
+    }
+    free(other.bytes);
+    return status;
+}
+
+static enum status owner_ask_path(char *path, const char *option, bool above) {
     struct owner owner = {.path = path, .option = option, .fd = -1};
-    struct owner_other other = {0};
     bool changed = true;
     enum status status = owner_record_self(&owner.record);
-    for (unsigned tries = 0; status == STATUS_OK && changed && tries < OWNER_TRIES && file_exists(path); tries++) {
-        if (owner_other_read(&other, path) == STATUS_OK) {
-            changed = false;
-            if (!ours_is_free || !owner_is_this_process(&other.record, &owner.record))
-                status = owner_judge(&changed, &owner, &other, path, OWNER_STALE_S);
-        }
-        free(other.bytes);
-        other = (struct owner_other){0};
-    }
+    for (unsigned tries = 0; status == STATUS_OK && changed && tries < OWNER_TRIES && file_named(path); tries++)
+        status = owner_ask_once(&changed, &owner, above);
     return status;
 }
 

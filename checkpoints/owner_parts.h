@@ -47,6 +47,9 @@ struct owner_other {
 
 // Missing: STATUS_DATA.
 enum status owner_other_read(struct owner_other *out, const char *path);
+// After it could not be read: STATUS_IO and what to do about what has its name. STATUS_OK if it only went, or changed,
+// under our eyes: look again.
+enum status owner_other_refuse(const char *path, enum status found);
 
 // ---- owner_held.c: asked later
 

@@ -5,12 +5,14 @@
 #include "checkpoints/owner_parts.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -119,4 +121,26 @@ enum status owner_other_read(struct owner_other *out, const char *path) {
     snprintf(out->record.token, sizeof out->record.token, "%016" PRIx64 "%016zx", hash64(out->bytes, out->size),
              out->size);
     return STATUS_OK;
+}
+
+#define OWNER_REMEDY "remove it if no run uses the folder"
+
+enum status owner_other_refuse(const char *path, enum status found) {
+    struct stat info, real;
+    if (lstat(path, &info) != 0)
+        return file_missing_status(errno) == STATUS_DATA
+                   ? STATUS_OK
+                   : status_errno(STATUS_IO, "%s can't be read: " OWNER_REMEDY, path);
+    bool link = S_ISLNK(info.st_mode), leads = stat(path, &real) == 0;
+    if (!leads || !S_ISREG(real.st_mode))
+        return status_set(STATUS_IO, "%s: %s, where a run that holds the folder has its file: " OWNER_REMEDY, path,
+                          link && !leads          ? "a link that leads nowhere, or in a circle"
+                          : link                  ? "a link to what is no regular file"
+                          : S_ISDIR(info.st_mode) ? "a folder"
+                                                  : "not a regular file");
+    if (found != STATUS_DATA)
+        return status_set(STATUS_IO, "%s: " OWNER_REMEDY, status_message());
+    return real.st_size > OWNER_MAX
+               ? status_set(STATUS_IO, "%s: larger than a run's file there is: " OWNER_REMEDY, path)
+               : STATUS_OK;
 }

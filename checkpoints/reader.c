@@ -32,7 +32,7 @@ static enum status reader_open_file(struct reader *reader) {
     struct stat info;
     reader->fd = open(reader->file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (reader->fd < 0)
-        return status_errno(errno == ENOENT ? STATUS_DATA : STATUS_IO, "open %s", reader->file);
+        return status_errno(file_missing_status(errno), "open %s", reader->file);
     if (fstat(reader->fd, &info) != 0)
         return status_errno(STATUS_IO, "stat %s", reader->file);
     if (!S_ISREG(info.st_mode))

@@ -2,6 +2,7 @@
 #include "checkpoints/steps.h"
 
 #include "base/file.h"
+#include "base/log.h"
 #include "base/text.h"
 
 #include <errno.h>
@@ -96,6 +97,29 @@ enum status step_link(const char *dir, const char *name, uint64_t step) {
     step_name(target, step);
     enum status status =
         path ? file_link(path, target) : status_set(STATUS_SYSTEM, "link %s in %s: no memory", name, dir);
+    free(path);
+    return status;
+}
+
+static bool step_link_leads(const char *path, const char *step) {
+    char target[STEP_NAME + 1] = "";
+    ssize_t size = readlink(path, target, sizeof target - 1);
+    return size > 0 && strcmp(target, step) == 0;
+}
+
+enum status step_mend(bool *was_wrong, const char *dir, const char *name, uint64_t step) {
+    char target[STEP_NAME], *path = path_join(dir, name), *aside = NULL;
+    struct stat info;
+    enum status status = path ? STATUS_OK : status_set(STATUS_SYSTEM, "link %s in %s: no memory", name, dir);
+    step_name(target, step);
+    *was_wrong = path && !step_link_leads(path, target);
+    if (*was_wrong && lstat(path, &info) == 0 && !S_ISLNK(info.st_mode))
+        status = file_set_aside(&aside, path, path);
+    if (*was_wrong && status == STATUS_OK)
+        status = step_link(dir, name, step);
+    if (aside)
+        log_warn("checkpoint: %s is no link: set aside as %s", path, aside);
+    free(aside);
     free(path);
     return status;
 }

@@ -34,6 +34,9 @@ enum status step_remove(char **temporary, const char *dir, uint64_t step);
 
 // Points the relative link <dir>/<name> at a step, in one go; removes it (what is no link stays).
 enum status step_link(const char *dir, const char *name, uint64_t step);
+// Points it at a step, whatever stands there: what is no link is set aside, not replaced. *was_wrong: it led elsewhere,
+// or nowhere.
+enum status step_mend(bool *was_wrong, const char *dir, const char *name, uint64_t step);
 enum status step_unlink(const char *dir, const char *name);
 
 #endif

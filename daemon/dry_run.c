@@ -23,6 +23,7 @@ static enum status room_open(struct dry_room *out, const char *path, uint64_t ne
     if (statvfs(out->folder, &info) != 0)
         return status_errno(STATUS_IO, "free space of %s", out->folder);
     out->free = (uint64_t)info.f_bavail * info.f_frsize;
+    out->full = info.f_files > 0 && info.f_favail == 0;
     return STATUS_OK;
 }
 
@@ -67,6 +68,11 @@ uint64_t dry_report_memory(const struct dry_report *report) {
 enum status dry_report_room(const struct dry_report *report) {
     for (unsigned i = 0; i < report->n_rooms; i++) {
         const struct dry_room *room = &report->rooms[i];
+        if (room->needed && room->full)
+            return status_set(STATUS_IO,
+                              "%s: no inode is left for %s, whatever room there is: remove some files there (see df "
+                              "-i), or set checkpoints.dir or out to another disk",
+                              room->folder, room->what);
         if (room->needed > room->free)
             return status_set(STATUS_IO,
                               "%s: %s needs up to %s more, %s is free: free some, lower checkpoints.keep, or set "

@@ -12,6 +12,7 @@ struct dry_room {
     char *folder;     // the nearest one that is there
     uint64_t needed;  // bytes that are still to come
     uint64_t free;    // bytes that we may use
+    bool full;        // no inode is left for a file more
     const char *what; // "checkpoints"
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/lines.h"
 
+#include "base/file.h"
 #include "base/text.h"
 #include "data/source.h"
 
@@ -27,7 +28,7 @@ enum status lines_open(struct lines *out, char **words, size_t n_words, const ch
     out->fd = open(file, O_RDONLY | O_CLOEXEC);
     if (out->fd >= 0)
         return STATUS_OK;
-    return status_errno(errno == ENOENT ? STATUS_DATA : STATUS_IO, "opening %s", file);
+    return status_errno(file_missing_status(errno), "opening %s", file);
 }
 
 void lines_close(struct lines *lines) {

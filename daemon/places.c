@@ -2,15 +2,22 @@
 #include "daemon/places.h"
 
 #include "base/file.h"
+#include "daemon/taken.h"
+#include "export/export.h"
 #include "export/foreign.h"
 #include "train/base.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 // What a run makes below its out.
 static const char *const made[] = {"model", "artifacts", "tensorboard"};
 #define MADE (sizeof made / sizeof *made)
+
+// What it writes there besides.
+static const char *const written[] = {"report.json", "report.md", "job.yaml", "events.jsonl", ".owner"};
+#define WRITTEN (sizeof written / sizeof *written)
 
 struct place {
     const char *key;
@@ -53,6 +60,8 @@ static enum status place_apart(const struct place *place, const struct job *job)
     TRY(file_real(&own, place->path));
     for (size_t i = 0; i < MADE && status == STATUS_OK; i++)
         status = place_one(place, own, made[i], job);
+    for (size_t i = 0; i < WRITTEN && status == STATUS_OK; i++)
+        status = place_one(place, own, written[i], job);
     free(own);
     return status;
 }
@@ -76,9 +85,65 @@ enum status places_apart(const struct job *job) {
     return STATUS_OK;
 }
 
+// What the run writes into is no other's, nor its own checkpoints.
+static enum status places_taken(const struct job *job) {
+    char *checkpoints;
+    enum status status = STATUS_OK;
+    TRY(file_real(&checkpoints, job->checkpoints.dir));
+    const struct taken_ask asks[] = {
+        {"out", job->out, checkpoints, false},
+        {"checkpoints.dir", job->checkpoints.dir, NULL, false},
+        {"data.cache", job->data.cache, checkpoints, false},
+    };
+    for (size_t i = 0; i < sizeof asks / sizeof *asks && status == STATUS_OK; i++)
+        status = taken_check(&asks[i]);
+    free(checkpoints);
+    return status;
+}
+
+// What the end of the run could not put in place is told before its first step.
+static enum status place_fits(const struct job *job, const char *name, bool folder) {
+    struct stat info;
+    char *path = path_join(job->out, name);
+    enum status status = path ? STATUS_OK : status_set(STATUS_SYSTEM, "out: no memory");
+    bool there = path && file_named(path), leads = there && stat(path, &info) == 0;
+    if (there && folder && !(leads && S_ISDIR(info.st_mode)))
+        status = status_set(STATUS_USAGE, "out: %s is no folder: move it away or choose another out", path);
+    else if (leads && !folder && !S_ISREG(info.st_mode))
+        status =
+            status_set(STATUS_USAGE, "out: %s is %s, where the run writes a file: move it away or choose another out",
+                       path, S_ISDIR(info.st_mode) ? "a folder" : "no regular file");
+    free(path);
+    return status;
+}
+
+static enum status places_artifacts(const struct job *job) {
+    enum status status = STATUS_OK;
+    for (size_t i = 0; exporters[i].kind && status == STATUS_OK; i++) {
+        if (!job->export.to[exporters[i].job])
+            continue;
+        char *name = export_path(&exporters[i], "artifacts", job->job);
+        status = name ? place_fits(job, name, false) : status_set(STATUS_SYSTEM, "out: no memory");
+        free(name);
+    }
+    return status;
+}
+
+static enum status places_fit(const struct job *job) {
+    for (size_t i = 0; i < WRITTEN; i++)
+        if (written[i][0] != '.') // who holds the folder looks at that
+            TRY(place_fits(job, written[i], false));
+    TRY(place_fits(job, "artifacts", true));
+    if (job->log.tensorboard)
+        TRY(place_fits(job, "tensorboard", true));
+    return places_artifacts(job);
+}
+
 enum status places_check(const struct job *job) {
     char *why = NULL, *folder;
     TRY(places_apart(job));
+    TRY(places_taken(job));
+    TRY(places_fit(job));
     folder = path_join(job->out, "model");
     enum status status = folder ? foreign_find(&why, folder) : status_set(STATUS_SYSTEM, "out: no memory");
     if (why)

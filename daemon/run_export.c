@@ -8,6 +8,7 @@
 #include "export/sums.h"
 #include "train/card.h"
 #include "train/folder.h"
+#include "train/report_text.h"
 
 static enum status run_may(const void *context) {
     return folder_held(context);
@@ -116,6 +117,19 @@ static bool run_has(const struct job *job, const char *name) {
     return has;
 }
 
+// Whether a report is there and can be read, for the one that a machine reads.
+static bool run_has_report(const struct job *job) {
+    json_t *report = NULL;
+    char *path = path_join(job->out, "report.json");
+    bool there = path && file_exists(path), whole = there && report_read(&report, job->out) == STATUS_OK;
+    whole = whole && json_is_object(json_object_get(report, "val"));
+    if (there && !whole)
+        log_warn("%s: damaged, or not a report: made again", path);
+    json_decref(report);
+    free(path);
+    return whole && run_has(job, "report.md");
+}
+
 static bool run_has_artifact(const struct job *job, const struct exporter *exporter) {
     char *folder = path_join(job->out, "artifacts");
     char *path = folder ? export_path(exporter, folder, job->job) : NULL;
@@ -123,6 +137,19 @@ static bool run_has_artifact(const struct job *job, const struct exporter *expor
     free(path);
     free(folder);
     return has;
+}
+
+// Whether an artifact that is there is as it was written, in every byte.
+static bool run_same_artifact(const struct job *job, const struct exporter *exporter) {
+    struct archive_facts facts;
+    char *folder = path_join(job->out, "artifacts");
+    char *path = folder ? export_path(exporter, folder, job->job) : NULL;
+    bool same = path && archive_check(&facts, path) == STATUS_OK && facts.listed;
+    if (path && !same)
+        log_warn("%s: damaged: made again", path);
+    free(path);
+    free(folder);
+    return same;
 }
 
 // Whether the files of <out>/model are those that were written.
@@ -165,11 +192,12 @@ static uint32_t run_look(const struct trainer *t) {
     char *folder = path_join(t->job->out, "model");
     bool other = !folder || ((t->complete || t->idle) && run_other_dtype(t, folder));
     uint32_t make = 0;
-    make |= !t->complete || !run_has(t->job, "report.json") || !run_has(t->job, "report.md") ? RUN_MAKES_REPORT : 0;
+    make |= !t->complete || !run_has_report(t->job) ? RUN_MAKES_REPORT : 0;
     make |= other || !run_made(t, "model") || !run_has_model(folder, t->pool) ? RUN_MAKES_MODEL : 0;
     for (unsigned i = 0; exporters[i].kind; i++)
         if (t->job->export.to[exporters[i].job] &&
-            (other || !run_made(t, exporters[i].kind) || !run_has_artifact(t->job, &exporters[i])))
+            (other || !run_made(t, exporters[i].kind) || !run_has_artifact(t->job, &exporters[i]) ||
+             !run_same_artifact(t->job, &exporters[i])))
             make |= RUN_MAKES_KIND << i;
     free(folder);
     return make;

@@ -7,6 +7,7 @@
 #include "daemon/flags.h"
 #include "daemon/follow.h"
 #include "daemon/subject.h"
+#include "daemon/taken.h"
 #include "export/export.h"
 #include "export/foreign.h"
 #include "train/card.h"
@@ -70,6 +71,7 @@ static enum status export_check_foreign(const char *out, const char *given) {
 
 // `given` is `out` as the user wrote it. An archive is put beside other files.
 static enum status export_check_out(const char *out, const char *given, bool directory) {
+    TRY(taken_check(&(struct taken_ask){"export: --out", given, NULL, directory}));
     if (!file_exists(out))
         return STATUS_OK;
     if (!file_is_folder(out))

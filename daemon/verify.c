@@ -4,11 +4,13 @@
 
 #include "base/file.h"
 #include "checkpoints/checkpoint.h"
+#include "checkpoints/steps.h"
 #include "data/tokenizer.h"
 #include "export/export.h"
 #include "export/sums.h"
 #include "model/weight_files.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,11 +22,35 @@ static enum status verify_structure(enum inspect_kind kind, const char *path) {
     return status;
 }
 
+// As a run would take it: of the step that its folder's name says, if that is a step's name.
+static enum status verify_step(const char *path) {
+    struct trainer_state state = {0};
+    char *folder = strdup(path), *slash = folder ? strrchr(folder, '/') : NULL;
+    uint64_t step;
+    enum status status = folder ? STATUS_OK : status_set(STATUS_SYSTEM, "inspect: no memory");
+    if (slash && !file_is_folder(path)) { // named by its file
+        *slash = '\0';
+        slash = strrchr(folder, '/');
+    }
+    bool named = folder && step_parse(&step, slash ? slash + 1 : folder);
+    if (named)
+        status = checkpoint_state(&state, folder);
+    if (named && status == STATUS_OK && state.step != step)
+        status = status_set(STATUS_DATA, "%s: holds step %" PRIu64 ", which its name does not say", folder, state.step);
+    trainer_state_release(&state);
+    free(folder);
+    return status;
+}
+
 static enum status verify_checkpoint(const char *path) {
     char *real = realpath(path, NULL); // `latest` may move on while we read
     if (!real)
         return status_errno(STATUS_DATA, "inspect: %s", path);
     enum status status = checkpoint_verify(real);
+    if (status == STATUS_OK)
+        status = verify_step(real);
+    if (status == STATUS_OK) // a link may have a step's name
+        status = verify_step(path);
     free(real);
     return status;
 }

@@ -6,6 +6,7 @@
 #include "checkpoints/checkpoint.h"
 #include "checkpoints/steps.h"
 #include "daemon/verify.h"
+#include "export/sums.h"
 #include "train/history.h"
 
 #include <errno.h>
@@ -16,6 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define FINISHED "a finished run has it"
 #define REPORT_MAX ((size_t)64 << 20) // bytes of a report.json
 
 // ---- the list
@@ -102,18 +104,6 @@ static enum status one(struct verify *v, const char *name, enum inspect_kind kin
 
 // ---- checkpoints
 
-// As a run would take it: intact, and of the step that its name says.
-static enum status check_step(const char *path, uint64_t step) {
-    struct trainer_state state = {0};
-    TRY(checkpoint_verify(path));
-    TRY(checkpoint_state(&state, path));
-    uint64_t found = state.step;
-    trainer_state_release(&state);
-    if (found == step)
-        return STATUS_OK;
-    return status_set(STATUS_DATA, "%s: holds step %" PRIu64 ", which its name does not say", path, found);
-}
-
 static enum status step_item(struct verify *v, const char *folder, const char *name) {
     uint64_t step = 0;
     char *below = path_join(folder, name), *path = below ? path_join(v->path, below) : NULL;
@@ -125,7 +115,7 @@ static enum status step_item(struct verify *v, const char *folder, const char *n
     else if (status == STATUS_OK && strncmp(name, ".owner", 6) == 0)
         status = STATUS_OK; // a run is under way
     else if (status == STATUS_OK && step_parse(&step, name))
-        status = item(v, below, "checkpoint", check_step(path, step), VERIFY_HASHES);
+        status = one(v, below, INSPECT_CHECKPOINT);
     else if (status == STATUS_OK && strcmp(name, "latest") != 0 && strcmp(name, "best") != 0)
         status = note(v, below, "no name of ours: not looked at");
     free(path);
@@ -185,11 +175,17 @@ static enum status check_event(json_t **out, const char *line, size_t size, cons
     return status_set(STATUS_DATA, "%s:%zu: no event: it has no \"event\" or no \"time\"", path, number);
 }
 
-// The SHA-256 of each file that an export made, by its name; later exports come later.
+// What the events say of the folder.
+struct told {
+    json_t *exports; // the SHA-256 of each file that an export made, by its name; later exports come later
+    bool resumed;    // the next `start` goes on
+    bool ended;      // nothing came after the run's end
+};
+
 static void exports_add(json_t *exports, const json_t *event) {
     const char *path = json_string_value(json_object_get(event, "path"));
     const char *kind = json_string_value(json_object_get(event, "kind"));
-    if (strcmp(json_string_value(json_object_get(event, "event")), "export") != 0 || !path || !kind)
+    if (!path || !kind)
         return;
     const char *slash = strrchr(path, '/');
     json_object_set(exports,
@@ -199,7 +195,22 @@ static void exports_add(json_t *exports, const json_t *event) {
                     json_object_get(event, "sha256"));
 }
 
-static enum status check_events(json_t *exports, bool *half, const char *path) {
+// A fresh start does not know what an earlier run exported there. `told` NULL: events of another rank, which tell of
+// its end only.
+static void told_add(struct told *told, const json_t *event) {
+    if (!told)
+        return;
+    const char *name = json_string_value(json_object_get(event, "event"));
+    bool start = strcmp(name, "start") == 0;
+    if (start && !told->resumed)
+        json_object_clear(told->exports);
+    if (strcmp(name, "export") == 0)
+        exports_add(told->exports, event);
+    told->resumed = strcmp(name, "resume") == 0 || (told->resumed && !start);
+    told->ended = strcmp(name, "end") == 0 || (told->ended && strcmp(name, "export") == 0);
+}
+
+static enum status check_events(struct told *told, bool *half, const char *path) {
     char *bytes;
     size_t size, number = 1;
     TRY(file_read(&bytes, &size, path, HISTORY_MAX));
@@ -209,7 +220,7 @@ static enum status check_events(json_t *exports, bool *half, const char *path) {
         json_t *event;
         status = check_event(&event, at, (size_t)(stop - at), path, number);
         if (status == STATUS_OK) {
-            exports_add(exports, event);
+            told_add(told, event);
             json_decref(event);
         }
     }
@@ -218,12 +229,12 @@ static enum status check_events(json_t *exports, bool *half, const char *path) {
     return status;
 }
 
-static enum status events_item(struct verify *v, json_t *exports, const char *name) {
+static enum status events_item(struct verify *v, struct told *told, const char *name) {
     bool half = false;
     char *path = path_join(v->path, name);
     if (!path)
         return no_memory(v);
-    TRY(item(v, name, "events", check_events(exports, &half, path), VERIFY_STRUCTURE));
+    TRY(item(v, name, "events", check_events(told, &half, path), VERIFY_STRUCTURE));
     free(path);
     return half ? note(v, name, "ends in half a line, as a crash leaves it; the next start cuts it off") : STATUS_OK;
 }
@@ -243,16 +254,40 @@ static enum status archive_item(struct verify *v, const json_t *exports, const c
     enum inspect_kind kind = INSPECT_NONE;
     enum verify_depth depth = VERIFY_HASHES;
     enum status status = path ? STATUS_OK : no_memory(v);
-    if (status == STATUS_OK && (file_is_temporary(name) || inspect_kind_of(&kind, path) != STATUS_OK)) {
+    const char *wanted = json_string_value(json_object_get(exports, name));
+    if (status == STATUS_OK && !wanted && (file_is_temporary(name) || inspect_kind_of(&kind, path) != STATUS_OK)) {
         status = note(v, below, "no artifact that is known: not looked at");
     } else if (status == STATUS_OK) {
-        status = check_published(path, json_string_value(json_object_get(exports, name)));
+        status = check_published(path, wanted);
+        if (status == STATUS_OK)
+            status = inspect_kind_of(&kind, path);
         if (status == STATUS_OK)
             status = verify_one(&depth, kind, path);
-        status = item(v, below, inspect_kind_name(kind), status, depth);
+        status = item(v, below, kind == INSPECT_NONE ? "archive" : inspect_kind_name(kind), status, depth);
     }
     free(path);
     free(below);
+    return status;
+}
+
+// What should be there and is not. `why`: what tells of it.
+static enum status lacks(struct verify *v, const char *name, const char *kind, const char *why) {
+    return there(v, name)
+               ? STATUS_OK
+               : item_add(v, name, kind, status_set(STATUS_DATA, "%s: is missing: %s", name, why), VERIFY_STRUCTURE);
+}
+
+// Those that an export event tells of.
+static enum status archives_lacking(struct verify *v, json_t *exports) {
+    const char *name;
+    json_t *sha256;
+    enum status status = STATUS_OK;
+    json_object_foreach(exports, name, sha256) {
+        char *below = path_join("artifacts", name);
+        if (status == STATUS_OK && strcmp(name, "model.safetensors") != 0)
+            status = below ? lacks(v, below, "archive", "the run's export event tells of it") : no_memory(v);
+        free(below);
+    }
     return status;
 }
 
@@ -279,6 +314,8 @@ static enum status model_item(struct verify *v, const json_t *exports) {
     enum status status = weights ? verify_one(&depth, INSPECT_MODEL, path) : no_memory(v);
     if (status == STATUS_OK && wanted)
         status = check_published(weights, wanted);
+    if (status == STATUS_OK && depth != VERIFY_HASHES)
+        status = status_set(STATUS_DATA, "%s/" SUMS_NAME ": is missing: a run writes it with its model", path);
     free(weights);
     free(path);
     return item(v, "model", "model", status, depth);
@@ -314,7 +351,8 @@ static enum status check_report(const char *path) {
 // A job file is the user's text: wrong in it is usage elsewhere, damage here.
 static enum status check_job(char **checkpoints_dir, const char *path) {
     struct job *job = NULL;
-    enum status status = job_read(&job, path, NULL, 0, JOB_NEED_NOTHING);
+    TRY(file_check_regular(path));
+    enum status status = job_read(&job, path, NULL, 0, JOB_NEED_RUN); // the resolved job has every key
     if (status == STATUS_OK)
         *checkpoints_dir = strdup(job->checkpoints.dir);
     job_free(job);
@@ -351,7 +389,7 @@ static enum status events_missing(struct verify *v) {
     return status;
 }
 
-static enum status run_events(struct verify *v, json_t *exports) {
+static enum status run_events(struct verify *v, struct told *told) {
     TRY(events_missing(v));
     char **names;
     size_t n;
@@ -359,36 +397,74 @@ static enum status run_events(struct verify *v, json_t *exports) {
     enum status status = STATUS_OK;
     for (size_t i = 0; i < n && status == STATUS_OK; i++)
         if (strcmp(names[i], "events.jsonl") == 0 || strncmp(names[i], "events.rank-", 12) == 0)
-            status = events_item(v, exports, names[i]);
+            status = events_item(v, strcmp(names[i], "events.jsonl") == 0 ? told : NULL, names[i]);
     file_list_free(names, n);
     return status;
 }
 
-static enum status run(struct verify *v, json_t *exports) {
+// The folder of checkpoints as `path` names it, below the run's or elsewhere: `latest`, and `best` if there was one.
+static enum status links_lacking(struct verify *v, const char *folder) {
+    struct trainer_state state = {0};
+    struct steps steps;
+    char *path = path_join(v->path, folder), *latest = path_join(folder, "latest"), *best = path_join(folder, "best");
+    enum status status = path && latest && best ? steps_list(&steps, path) : no_memory(v);
+    char *newest = status == STATUS_OK && steps.n ? step_path(path, steps.at[steps.n - 1]) : NULL;
+    if (status == STATUS_OK)
+        steps_release(&steps);
+    if (status == STATUS_OK)
+        status = lacks(v, latest, "link", FINISHED);
+    if (status == STATUS_OK && newest && checkpoint_state(&state, newest) == STATUS_OK && state.best_step)
+        status = lacks(v, best, "link", FINISHED);
+    trainer_state_release(&state);
+    free(newest);
+    free(best);
+    free(latest);
+    free(path);
+    return status == STATUS_DATA ? STATUS_OK : status; // a folder that can't be listed has its line already
+}
+
+// What a run has that came to its end.
+static enum status finished_lacking(struct verify *v, const char *checkpoints) {
+    TRY(lacks(v, "job.yaml", "job", FINISHED));
+    TRY(lacks(v, "report.json", "report", FINISHED));
+    TRY(lacks(v, "report.md", "report", FINISHED));
+    TRY(lacks(v, "model", "model", FINISHED));
+    TRY(lacks(v, checkpoints, "checkpoints", FINISHED));
+    return there(v, checkpoints) ? links_lacking(v, checkpoints) : STATUS_OK;
+}
+
+static enum status run_parts(struct verify *v, const struct told *told, const char *elsewhere) {
+    const char *at = !there(v, "checkpoints") && elsewhere ? elsewhere : "checkpoints";
+    if (there(v, at))
+        TRY(checkpoints(v, at));
+    if (there(v, "shards"))
+        TRY(each_name(v, "shards", "shard", NULL, shard_item));
+    if (there(v, "model"))
+        TRY(model_item(v, told->exports));
+    if (there(v, "artifacts"))
+        TRY(each_name(v, "artifacts", "archive", told->exports, archive_item));
+    TRY(archives_lacking(v, told->exports));
+    return told->ended ? finished_lacking(v, at) : STATUS_OK;
+}
+
+static enum status run(struct verify *v, struct told *told) {
     char *elsewhere = NULL;
     enum status status = texts(v, &elsewhere);
     if (status == STATUS_OK)
-        status = run_events(v, exports);
-    if (status == STATUS_OK && there(v, "checkpoints"))
-        status = checkpoints(v, "checkpoints");
-    else if (status == STATUS_OK && elsewhere && file_named(elsewhere))
-        status = checkpoints(v, elsewhere);
+        status = run_events(v, told);
+    if (status == STATUS_OK)
+        status = run_parts(v, told, elsewhere);
     free(elsewhere);
-    if (status == STATUS_OK && there(v, "shards"))
-        status = each_name(v, "shards", "shard", NULL, shard_item);
-    if (status == STATUS_OK && there(v, "model"))
-        status = model_item(v, exports);
-    return status == STATUS_OK && there(v, "artifacts") ? each_name(v, "artifacts", "archive", exports, archive_item)
-                                                        : status;
+    return status;
 }
 
 enum status verify_folder(struct verify *out, enum inspect_kind kind, const char *path) {
+    struct told told = {.exports = json_object()};
     *out = (struct verify){.path = path};
-    json_t *exports = json_object();
-    enum status status = !exports                      ? no_memory(out)
+    enum status status = !told.exports                 ? no_memory(out)
                          : kind == INSPECT_CHECKPOINTS ? checkpoints(out, "")
-                                                       : run(out, exports);
-    json_decref(exports);
+                                                       : run(out, &told);
+    json_decref(told.exports);
     if (status != STATUS_OK)
         verify_release(out);
     return status;

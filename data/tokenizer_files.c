@@ -226,14 +226,26 @@ static enum status added_check(const struct tokenizer *tokenizer) {
     return status == STATUS_OK ? status : status_add(status, "%s", tokenizer_file_names[FILE_ADDED_TOKENS]);
 }
 
+// A file that is not needed here is copied into what is made of the model all the same: it is at least a JSON object.
+static enum status unused_check(const struct tokenizer *tokenizer, enum tokenizer_file_name name) {
+    const struct tokenizer_file *file = &tokenizer->files[name];
+    json_t *root = NULL;
+    enum status status = file->bytes ? tokenizer_json_load(&root, file->bytes, file->size, 0) : STATUS_OK;
+    if (status == STATUS_OK && root && !json_is_object(root))
+        status = status_set(STATUS_DATA, "not an object");
+    json_decref(root);
+    return status == STATUS_OK ? status : status_add(status, "%s", tokenizer_file_names[name]);
+}
+
 static enum status folder_parse(struct tokenizer *tokenizer, const char *folder) {
     bool decoder = false;
     for (int i = 0; i < TOKENIZER_FILES; i++)
         TRY(file_take(&tokenizer->files[i], folder, tokenizer_file_names[i]));
     TRY(vocabulary_parse(tokenizer, folder));
     TRY(config_parse(tokenizer, FILE_CONFIG, &decoder));
-    if (!decoder)
-        TRY(config_parse(tokenizer, FILE_SPECIAL_MAP, &decoder));
+    TRY(decoder ? unused_check(tokenizer, FILE_SPECIAL_MAP) : config_parse(tokenizer, FILE_SPECIAL_MAP, &decoder));
+    if (tokenizer->from_json)
+        TRY(unused_check(tokenizer, FILE_VOCAB_JSON));
     TRY(added_check(tokenizer));
     return tokenizer_finish(tokenizer);
 }

@@ -2,6 +2,7 @@
 // A tar.gz read back: one pass that unpacks nothing to disk. libarchive's gzip filter does not compare the CRC-32 at
 // its end, so the stream is taken from it as it is, summed here, and handed on to a second archive that reads the tar
 // in it.
+#include "base/file.h"
 #include "base/hash.h"
 #include "export/export.h"
 #include "export/sums.h"
@@ -288,7 +289,7 @@ enum status archive_check(struct archive_facts *out, const char *path) {
     *out = (struct archive_facts){0};
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
-        return status_errno(errno == ENOENT ? STATUS_DATA : STATUS_IO, "open %s", path);
+        return status_errno(file_missing_status(errno), "open %s", path);
     enum status status = fstat(fd, &info) == 0 && S_ISREG(info.st_mode)
                              ? reading_all(out, &r, fd)
                              : status_set(STATUS_DATA, "%s: not a regular file", path);

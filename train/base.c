@@ -27,9 +27,14 @@ enum status base_there(const char *name) {
                       name, model_hint(name));
 }
 
+static enum status base_vocab(struct base *base, const char *folder) {
+    enum status status = tokenizer_open(&base->tokenizer, folder);
+    return status == STATUS_OK ? status : status_add(status, "model.vocab");
+}
+
 static enum status base_open_random(struct base *base, const struct job *job) {
     if (job->model.vocab)
-        TRY(tokenizer_open(&base->tokenizer, job->model.vocab));
+        TRY(base_vocab(base, job->model.vocab));
     else
         TRY(tokenizer_open_bytes(&base->tokenizer));
     struct tokenizer_info info = tokenizer_info(base->tokenizer);

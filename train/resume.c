@@ -278,6 +278,11 @@ static enum status resume_best(struct trainer *t) {
     return STATUS_OK;
 }
 
+static enum status resume_best_link(struct trainer *t) {
+    bool mends = t->comm->rank == 0 && !t->look && t->state.best_step != 0;
+    return mends ? checkpoint_mend_best(&t->choice, t->job->checkpoints.dir, t->state.best_step) : STATUS_OK;
+}
+
 enum status resume_load(struct trainer *t) {
     TRY(resume_describe(t));
     TRY(comm_same(t->comm, t->state.config_hash, sizeof t->state.config_hash, "the job"));
@@ -289,5 +294,6 @@ enum status resume_open(struct trainer *t) {
         return STATUS_OK;
     TRY(resume_complete(t));
     TRY(resume_best(t));
+    TRY(comm_agree(t->comm, resume_best_link(t)));
     return comm_agree(t->comm, t->comm->rank == 0 && !t->complete ? resume_event(t) : STATUS_OK);
 }

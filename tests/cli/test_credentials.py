@@ -15,7 +15,8 @@ SECRETS = {
 MARKS = (b"QQsecretQQ", b"QQSECRETQQ")  # in every one of them
 PASSWORD = "QQsecretQQpassword"
 URLS = (f"s3://user:{PASSWORD}@bucket/prefix", f"https://{PASSWORD}@host/repo", f"https://host/model.bin?X-Amz-Signature={PASSWORD}&x=1",
-        f"https://user:{PASSWORD}" + "x" * 200 + "@host/a")
+        f"https://user:{PASSWORD}" + "x" * 200 + "@host/a", f"https://host/x#access_token={PASSWORD}", f"//user:{PASSWORD}@host/a",
+        f"http:/user:{PASSWORD}@host/a", f"a/https:/user:{PASSWORD}@host", f"https://host;pw={PASSWORD}")
 
 
 def texts_of(path):

@@ -52,6 +52,23 @@ class Mounted(s.Case):
 class Before(Mounted):
     MIBS = 8
 
+    def test_no_inode_left(self):
+        """Room there is, and no name for a file more: the message says which of them lacks."""
+        made = subprocess.run(["mount", "-o", "remount,nr_inodes=8", self.disk], capture_output=True, text=True)
+        self.assertEqual(made.returncode, 0, made.stderr)
+        with contextlib.suppress(OSError):
+            for i in range(16):
+                with open(os.path.join(self.disk, str(i)), "wb"):
+                    pass
+        self.assertEqual(os.statvfs(self.disk).f_favail, 0)
+        for more in ((), ("--dry-run",)):
+            self.assertExit(s.run("run", self.job, *more), 74, self.disk, "no inode is left", "df -i")
+
+    def test_read_only(self):
+        made = subprocess.run(["mount", "-o", "remount,ro", self.disk], capture_output=True, text=True)
+        self.assertEqual(made.returncode, 0, made.stderr)
+        self.assertExit(s.run("run", self.job), 74, "Read-only file system", "choose another folder")
+
     def test_too_small_for_the_run(self):
         """Refused before the first step, in the words of --dry-run: folder, needed, free, keys; more keep needs more."""
         for arguments in (("--checkpoints.keep", "3"), ("--checkpoints.dir", os.path.join(self.disk, "c"), "--out", self.path("o"))):

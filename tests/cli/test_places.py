@@ -104,6 +104,81 @@ class Apart(Places):
         self.assertFalse(os.path.exists(out), "nothing was written")
 
 
+class Taken(Places):
+    """A run's or an export's folder is never put where another run's turn removes it, or where it makes that run be refused."""
+
+    def tree(self, path):
+        return sorted(os.path.join(root, name) for root, folders, names in os.walk(path) for name in folders + names)
+
+    def test_of_another_run(self):
+        a, other = self.copy(), self.path("k")
+        os.symlink("o/checkpoints/latest", self.path("to"))
+        before = self.tree(self.folder)
+        for place, word in (("o/checkpoints/step-00000002", "is"), ("o/checkpoints/step-00000002/b", "lies in"), ("o/checkpoints/latest/b/c", "lies in"),
+                            ("to", "is"), ("o/checkpoints/step-00000099", "is"), ("o/checkpoints/.tmp-step-00000099-b", "is"),
+                            ("o/checkpoints/.tmp-step-x/y", "lies in"), ("o/x/../checkpoints/step-00000002", "is"), ("o/b.tmp-1", "is"),
+                            ("o/artifacts/b.old-2/c", "lies in"), ("o/model", "is"), ("o/model/b", "lies in"), ("o/model/b/c", "lies in")):
+            place = self.path(place)
+            with self.subTest(place=place):
+                self.refused(self.keys(place), f"out: {place} {word} {a}/", "choose another folder", verbs=("run",))
+                for key in ("checkpoints.dir", "data.cache"):
+                    self.refused(self.keys(other, **{key: place}), f"{key}: {place} {word} {a}/", verbs=("run",))
+                for kind in ("hf", "sagemaker"):
+                    if place == self.path("o/model") and kind == "hf":  # made anew, by whoever says so
+                        continue
+                    result = s.run("export", "--from", os.path.join(self.done, "model"), "--to", kind, "--out", place)
+                    self.assertExit(result, 64, f"export: --out: {place} {word} {a}/")
+        self.refused(self.keys(self.path("o/checkpoints/step-00000002/b")), "out: ", verbs=("run", "dry", "doctor", "sweep"))
+        self.assertExit(s.run("prepare", *self.keys(self.path("o/model/x"))), 64, "o/model/x lies in")
+        self.assertEqual(self.tree(self.folder), before, "nothing was written")
+
+    def test_of_its_own(self):
+        out = self.path("k")
+        for folder in (f"{out}/checkpoints", self.path("c")):
+            for name, word in (("step-00000002/c", "lies in"), (".tmp-step-c", "is")):
+                self.refused(self.keys(out, **{"checkpoints.dir": folder, "data.cache": f"{folder}/{name}"}), f"data.cache: {folder}/{name} {word} ",
+                             verbs=("run", "dry"))
+        self.assertFalse(os.path.exists(out), "nothing was written")
+
+    def test_checkpoints_elsewhere(self):
+        """Known by what they hold: a run's own folder has another name."""
+        folder = self.path("c")
+        self.assertExit(s.run("run", *self.keys(self.path("a"), **{"checkpoints.dir": folder})), 0)
+        self.refused(self.keys(os.path.join(folder, "step-00000007")), "out: ", "is", verbs=("run",))
+        self.refused(self.keys(os.path.join(folder, "step-00000002", "b")), "out: ", "lies in", verbs=("run",))
+        moved = shutil.copytree(os.path.join(folder, "step-00000002"), self.path("moved"))
+        self.refused(self.keys(os.path.join(moved, "b")), "out: ", "lies in", "a checkpoint", verbs=("run",))
+
+    def test_what_it_writes(self):
+        """checkpoints.dir and data.cache are no file of the run, nor a link of its checkpoints."""
+        out = self.path("k")
+        for name in ("report.json", "report.md", "job.yaml", "events.jsonl", "job.yaml/x"):
+            for key in ("checkpoints.dir", "data.cache"):
+                self.refused(self.keys(out, **{key: f"{out}/{name}"}), f"{key}: {out}/{name}", verbs=("run",))
+        for name in ("latest", "best", "latest/x"):
+            self.refused(self.keys(out, **{"data.cache": f"{out}/checkpoints/{name}"}), f"data.cache: {out}/checkpoints/{name}", verbs=("run",))
+        self.assertFalse(os.path.exists(out), "nothing was written")
+
+    def test_what_could_not_be_put_in_place(self):
+        """Told before the first step, where the end would fail."""
+        make = {"a file": lambda p: self.put(p), "a folder": lambda p: os.makedirs(p), "nowhere": lambda p: os.symlink("none", p),
+                "a loop": lambda p: os.symlink(os.path.basename(p), p), "a pipe": lambda p: os.mkfifo(p)}
+        rows = [("artifacts", kind) for kind in ("a file", "nowhere", "a loop", "a pipe")] + [("tensorboard", "a file")]
+        rows += [(name, kind) for name in ("artifacts/job-hf.tar.gz", "report.json", "report.md", "job.yaml") for kind in ("a folder", "a pipe")]
+        for i, (name, kind) in enumerate(rows):
+            with self.subTest(name=name, kind=kind):
+                path = self.path(f"r{i}", name)
+                os.makedirs(os.path.dirname(path))
+                make[kind](path)
+                self.refused(self.keys(self.path(f"r{i}")), f"out: {path} is ", "move it away or choose another out", verbs=("run", "dry"))
+                self.assertEqual(self.tree(self.path(f"r{i}"))[-1], path)
+
+    def test_names_alone(self):
+        """Where no run saves, such a name is as good as another."""
+        for name in ("e/step-00000002", "e/b.tmp-1", "e/.tmp-step-b"):
+            self.assertExit(s.run("export", "--from", os.path.join(self.done, "model"), "--to", "hf", "--out", self.path(name)), 0)
+
+
 class Foreign(Places):
     def kept(self, *paths):
         for path in paths:

@@ -113,6 +113,29 @@ class Many(r.Runs):
         self.assertEqual(r.tree(sweep), before)
 
 
+class Links(r.Runs):
+    """What `best` and `latest` should be is known from the checkpoints: whatever stands there, the next start mends it."""
+
+    def test_broken(self):
+        job = self.job()
+        unbroken = self.unbroken(job)
+        rows = {"nowhere": lambda p: os.symlink("step-00000099", p), "a loop": lambda p: os.symlink(os.path.basename(p), p), "a folder": os.mkdir,
+                "a pipe": os.mkfifo, "nothing": lambda p: None}
+        for kind, make in rows.items():
+            with self.subTest(kind=kind):
+                self.cut(unbroken, 12)
+                for name in ("best", "latest"):
+                    path = f"{self.out}/checkpoints/{name}"
+                    if os.path.lexists(path):
+                        os.remove(path)
+                    make(path)
+                result = self.train(job, "--log.level", "warn")
+                self.assertIn(f"{self.out}/checkpoints/latest", result.err)
+                self.assertSameEnd(unbroken)
+                self.assertEqual(os.readlink(f"{self.out}/checkpoints/best"), os.readlink(f"{unbroken}/checkpoints/best"))
+                self.assertExit(s.run("inspect", "--verify", self.out), 0)
+
+
 class Gone(r.Runs):
     """Owners that are gone, or not."""
 
@@ -171,6 +194,20 @@ class Gone(r.Runs):
         result = s.finish(silent)
         self.assertExit(result, 0, "elsewhere", "taken over")
         self.assertGreaterEqual(time.monotonic() - begun, 30)
+
+    def test_no_file(self):
+        """What no run can have left there is not replaced: 74, at once, with what to do."""
+        path = f"{self.out}/.owner"
+        rows = {"leads nowhere": lambda: os.symlink("nowhere", path), "in a circle": lambda: os.symlink(".owner", path), "a folder": lambda: os.mkdir(path),
+                "a link to what is no regular file": lambda: os.symlink("/dev/zero", path), "not a regular file": lambda: os.mkfifo(path),
+                "larger than": lambda: self.write("o/.owner", b"x" * 70000)}
+        for words, make in rows.items():
+            make()
+            for more in ((), ("--dry-run",)):
+                with self.subTest(words=words, more=more):
+                    self.assertExit(s.run("run", self.yaml, *more, timeout=60), 74, path, words, "remove it if no run uses the folder")
+            self.assertEqual(os.listdir(self.out), [".owner"])
+            os.rmdir(path) if os.path.isdir(path) else os.remove(path)
 
     def test_dead_starts_files(self):
         """What starts left that died while they took it: gone with the next start, and named."""

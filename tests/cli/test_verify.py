@@ -231,10 +231,95 @@ class Verify(s.Case):
         items, _ = self.items(out)
         self.assertIn("export event", items["artifacts/job-hf.tar.gz"]["why"])
 
+    def test_artifact_that_has_no_end(self):
+        """Refused at once, with and without --verify."""
+        out = self.copy()
+        path = f"{out}/artifacts/job-hf.tar.gz"
+        for make in (os.mkfifo, lambda p: os.symlink("/dev/zero", p)):
+            os.remove(path)
+            make(path)
+            for flags in (("--verify",), ()):
+                self.assertExit(s.run("inspect", *flags, out, timeout=60), 65, "job-hf.tar.gz", "not a regular file")
+
+    def test_artifact_that_is_gone(self):
+        """An export event tells of it: its loss, or another thing of its name, is damage."""
+        for make in (None, os.mkdir, lambda p: os.symlink("nowhere", p), lambda p: os.symlink(os.path.basename(p), p), os.mkfifo):
+            out = self.copy()
+            path = f"{out}/artifacts/job-hf.tar.gz"
+            os.remove(path)
+            if make:
+                make(path)
+            items, _ = self.items(out)
+            self.assertEqual([name for name, e in items.items() if not e["intact"]], ["artifacts/job-hf.tar.gz"])
+        shutil.rmtree(f"{out}/artifacts")
+        items, _ = self.items(out)
+        self.assertEqual(sorted(name for name, e in items.items() if not e["intact"]), ["artifacts/job-hf.tar.gz", "artifacts/job-sagemaker.tar.gz"])
+
+    def test_finished_run_lacks(self):
+        """What a run has that came to its end; one that did not may lack it."""
+        names = ["job.yaml", "report.json", "report.md", "checkpoints/latest", "checkpoints/best"]
+        for name in names:
+            out = self.copy()
+            os.remove(f"{out}/{name}")
+            items, _ = self.items(out)
+            self.assertEqual([path for path, e in items.items() if not e["intact"]], [name])
+            self.assertIn(f"{name}: is missing: a finished run has it", items[name]["why"])
+        out = self.copy()
+        for name in ("model", "checkpoints"):
+            shutil.rmtree(f"{out}/{name}")
+            items, _ = self.items(out)
+            self.assertIn("is missing", items[name]["why"])
+        out = self.copy()
+        with open(f"{out}/events.jsonl", encoding="utf-8") as file:
+            lines = [line for line in file if json.loads(line)["event"] not in ("export", "end")]
+        self.write("o/events.jsonl", "".join(lines))
+        for name in names[1:]:
+            os.remove(f"{out}/{name}")
+        shutil.rmtree(f"{out}/artifacts")
+        self.items(out, 0)
+
+    def test_job_file_that_is_none(self):
+        def empty(path):
+            self.write("o/job.yaml", "")
+        for make in (empty, os.mkfifo, lambda p: os.symlink("/dev/null", p), os.mkdir, lambda p: os.symlink("job.yaml", p)):
+            out = self.copy()
+            os.remove(f"{out}/job.yaml")
+            make(f"{out}/job.yaml")
+            items, _ = self.items(out)
+            self.assertEqual([path for path, e in items.items() if not e["intact"]], ["job.yaml"])
+            self.assertIn("job.yaml", items["job.yaml"]["why"])
+
+    def test_list_that_is_gone(self):
+        """A model of a run has one: without it a change could not be seen."""
+        out = self.copy()
+        os.remove(f"{out}/model/finetuned.sha256")
+        append(f"{out}/model/README.md", b"y\n")
+        items, _ = self.items(out)
+        self.assertIn("finetuned.sha256: is missing", items["model"]["why"])
+
+    def test_damaged_outputs_are_made_again(self):
+        """By the same start, and it says so."""
+        out = self.copy()
+        again = lambda: s.run("run", f"{out}/job.yaml", "--out", out, "--log.level", "warn")
+        with open(f"{out}/report.json", "rb") as file:
+            before = s.json.loads(file.read())["val"]
+        self.write("o/artifacts/job-hf.tar.gz", "x")
+        self.assertExit(again(), 0, "job-hf.tar.gz: damaged", "made again")
+        self.intact(out, "intact: ")
+        for text in ("garbage", "", "[]", "{}", '{"val": 5}'):
+            self.write("o/report.json", text)
+            self.assertExit(again(), 0, "report.json: damaged", "made again")
+            self.assertEqual(s.json_read(f"{out}/report.json")["val"], before)
+        os.remove(f"{out}/report.md")
+        self.assertExit(again(), 0)
+        self.intact(out, "intact: ")
+
     def test_copied_step(self):
         """A whole checkpoint under another step's name."""
         out = self.copy()
         shutil.copytree(f"{out}/checkpoints/step-00000004", f"{out}/checkpoints/step-00000005")
+        self.wrong(f"{out}/checkpoints/step-00000005", "holds step 4, which its name does not say")
+        self.wrong(f"{out}/checkpoints/step-00000005/checkpoint.h5", "holds step 4, which its name does not say")
         items, _ = self.items(out)
         self.assertIn("holds step 4", items["checkpoints/step-00000005"]["why"])
 

@@ -23,6 +23,18 @@ static void test_masked(void **state) {
     masked("https://user:secretthatwascu", "https://***"); // no @ any more
     masked("https://user:12a", "https://***");
     masked("https://u@h", "https://*@h");
+    masked("https://h/x#access_token=abcdef", "https://h/x#access_token=***");
+    masked("https://h/x?a=bcde#access_token=abcdef&t=wxyz", "https://h/x?a=***#access_token=***&t=***");
+    masked("//user:pa55@host/a", "//***@host/a");
+    masked("open '//user:pa55@host': no", "open '//***@host': no");
+    masked("--out=//user:pa55@host", "--out=//***@host");
+    masked("http:/user:pa55@host/", "http:/***@host/");
+    masked("http:/hf_token@host/", "http:/***@host/");
+    masked("a/https:/u:pa55@h", "a/https:/***@h");
+    masked("a/https:/h/b?sig=abcdef", "a/https:/h/b?sig=***");
+    masked("https:///u:pa55@h", "https:///***@h");
+    masked("https:\\\\u:pa55@h", "https:\\\\***@h");
+    masked("https://h;pw=abcdef", "https://h;pw=***");
 }
 
 static void test_left_alone(void **state) {
@@ -43,6 +55,14 @@ static void test_left_alone(void **state) {
         "https://h/a?b=",
         "https://h/a b=c?d=e",
         "12:30 /a/b",
+        "a//b:c@d",
+        "//b@c/d",
+        "/a:/b:c@d",
+        "c:/b:c@d",
+        "file:///home/a:b/c",
+        "https:/host:8080/a",
+        "https://h/a#b",
+        "https://h/a;b",
     };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         masked(texts[i], texts[i]);
