@@ -26,7 +26,7 @@ static bool scheme_ends(const char *text, const char *at) {
 static struct url url_next(char *text, char *from) {
     for (char *at = from; *at; at++) {
         size_t n = slashes(at + (*at == ':'));
-        bool first = at == text || strchr(SECRET_ENDS "=", at[-1]);
+        bool first = at == text || strchr(SECRET_ENDS "=[({;|", at[-1]);
         if (*at == ':' && n && (n == 2 || scheme_ends(text, at)))
             return (struct url){at + 1 + n, strncmp(at, "://", 3) == 0 && n == 2, true};
         if (*at != ':' && n >= 2 && first)

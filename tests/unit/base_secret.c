@@ -28,6 +28,7 @@ static void test_masked(void **state) {
     masked("//user:pa55@host/a", "//***@host/a");
     masked("open '//user:pa55@host': no", "open '//***@host': no");
     masked("--out=//user:pa55@host", "--out=//***@host");
+    masked("[//user:pa55@host/a]", "[//***@host/a]");
     masked("http:/user:pa55@host/", "http:/***@host/");
     masked("http:/hf_token@host/", "http:/***@host/");
     masked("a/https:/u:pa55@h", "a/https:/***@h");
