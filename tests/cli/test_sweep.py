@@ -441,10 +441,15 @@ class Mended(Sweep):
 
     def test_a_report_that_tells_nothing(self):
         path = os.path.join(cell(self.out, "emotion", RATES[0], "2"), "report.json")
-        for content in ("{}", "", "[1]", '{"val": {"official": {"name": "macro_f1", "value": null}}}'):
+        before = s.json_read(path)["val"]
+        for content in ("{}", "", "[1]"):  # damage: the cell's run makes it again
             with open(path, "w", encoding="utf-8") as file:
                 file.write(content)
-            self.go(rc=65, words=[path])
+            self.go()
+            self.assertEqual(s.json_read(path)["val"], before)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write('{"val": {"official": {"name": "macro_f1", "value": null}}}')
+        self.go(rc=65, words=[path])
 
     def test_a_report_of_another_run(self):
         path = os.path.join(cell(self.out, "emotion", RATES[0], "2"), "report.json")
