@@ -6,8 +6,8 @@
 
 #define SECRET_ENDS " \t\r\n'\"<>," // what ends a URL inside a message
 
-// What can stand before a user's part: "://", what a shortened path makes of it (":/"), backslashes, which browsers take
-// for slashes, and "//" where a word begins.
+// What can stand before a user's part: "://", what a shortened path makes of it (":/"), backslashes, which browsers
+// take for slashes, and "//" where a word begins.
 struct url {
     char *authority; // NULL: there is none
     bool sure;       // "://": without an @ a user's part may have been cut; else it counts only with one

@@ -87,7 +87,8 @@ static void page_exits(struct text *out) {
 
 static void program_variables(struct text *out) {
     roff_section(out, "ENVIRONMENT");
-    roff_entry(out, "FINETUNED_ISA", NULL, "plain, avx2, avx512 or avx512bf16: these kernels instead of the processor's best");
+    roff_entry(out, "FINETUNED_ISA", NULL,
+               "plain, avx2, avx512 or avx512bf16: these kernels instead of the processor's best");
     roff_entry(out, "TMPDIR", NULL, "where temporary files go; /tmp if it is not set");
 }
 
