@@ -81,7 +81,8 @@ enum status file_remove(const char *path);
 // The names in a folder (without . and ..), sorted by bytes; `names` is malloc'ed, as is each name.
 enum status file_list(char ***names, size_t *n, const char *path);
 void file_list_free(char **names, size_t n);
-// Whether a name is that of a temporary file or folder on its way: it holds .tmp-<digit> or .old-<digit>.
+// Whether a name is that of a temporary file or folder on its way: it begins with a dot and holds .tmp-<digit> or
+// .old-<digit>.
 bool file_is_temporary(const char *name);
 // Removes what a process that was ended left in `folder`: the names that `is_left` says, each told in the log. A folder
 // that is not there is no error. For the one who holds the folder.

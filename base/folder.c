@@ -174,10 +174,11 @@ void file_list_free(char **names, size_t n) {
     free(names);
 }
 
-// What stands behind ".tmp-" or ".old-" in a temporary name: the number of its process. NULL: it is none.
+// What stands behind ".tmp-" or ".old-" in a temporary name: the number of its process. NULL: it is none. Ours are all
+// hidden: what somebody called results.old-2024 is theirs.
 static const char *temporary_process(const char *name) {
     static const char *const marks[] = {".tmp-", ".old-"};
-    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
+    for (size_t i = 0; *name == '.' && i < sizeof marks / sizeof *marks; i++) {
         const char *mark = strstr(name, marks[i]);
         if (mark && mark[5] >= '0' && mark[5] <= '9')
             return mark + 5;

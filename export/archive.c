@@ -92,9 +92,16 @@ static enum status archive_fill(struct archive *archive, const char *path, const
     return archive_write_close(archive) != ARCHIVE_OK ? archive_fail(archive, path) : STATUS_OK;
 }
 
+// A temporary name beside `path` (file_is_temporary).
+static char *archive_temporary(const char *path, const char *end) {
+    const char *slash = strrchr(path, '/');
+    size_t folder = slash ? (size_t)(slash - path) + 1 : 0;
+    return text_format("%.*s.%s.tmp-%d%s", (int)folder, path, path + folder, (int)getpid(), end);
+}
+
 // `model`: who is asked before it is published; NULL: nobody.
 static enum status archive_make(const char *path, const char *folder, const struct export_model *model) {
-    char *staged = text_format("%s.tmp-%d", path, (int)getpid());
+    char *staged = archive_temporary(path, "");
     struct archive *archive = archive_write_new();
     enum status status =
         staged && archive ? archive_fill(archive, staged, folder) : status_set(STATUS_SYSTEM, "export: no memory");
@@ -127,7 +134,7 @@ static enum status archive_result(struct export_result *out, const char *path, c
 enum status export_archive(struct export_result *out, const struct export_model *model, const char *path,
                            enum status (*add)(const char *staged), struct pool *pool) {
     struct export_result directory = {0};
-    char *staged = text_format("%s.tmp-%d-files", path, (int)getpid());
+    char *staged = archive_temporary(path, "-files");
     enum status status = staged ? file_sweep_beside(path) : status_set(STATUS_SYSTEM, "export: no memory");
     if (status == STATUS_OK)
         status = export_hf_directory(&directory, model, staged, pool);

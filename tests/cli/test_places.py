@@ -116,8 +116,8 @@ class Taken(Places):
         before = self.tree(self.folder)
         for place, word in (("o/checkpoints/step-00000002", "is"), ("o/checkpoints/step-00000002/b", "lies in"), ("o/checkpoints/latest/b/c", "lies in"),
                             ("to", "is"), ("o/checkpoints/step-00000099", "is"), ("o/checkpoints/.tmp-step-00000099-b", "is"),
-                            ("o/checkpoints/.tmp-step-x/y", "lies in"), ("o/x/../checkpoints/step-00000002", "is"), ("o/b.tmp-1", "is"),
-                            ("o/artifacts/b.old-2/c", "lies in"), ("o/model", "is"), ("o/model/b", "lies in"), ("o/model/b/c", "lies in")):
+                            ("o/checkpoints/.tmp-step-x/y", "lies in"), ("o/x/../checkpoints/step-00000002", "is"), ("o/.b.tmp-1", "is"),
+                            ("o/artifacts/.b.old-2/c", "lies in"), ("o/model", "is"), ("o/model/b", "lies in"), ("o/model/b/c", "lies in")):
             place = self.path(place)
             with self.subTest(place=place):
                 self.refused(self.keys(place), f"out: {place} {word} {a}/", "choose another folder", verbs=("run",))
@@ -175,7 +175,7 @@ class Taken(Places):
 
     def test_names_alone(self):
         """Where no run saves, such a name is as good as another."""
-        for name in ("e/step-00000002", "e/b.tmp-1", "e/.tmp-step-b"):
+        for name in ("e/step-00000002", "e/.b.tmp-1", "e/.tmp-step-b"):
             self.assertExit(s.run("export", "--from", os.path.join(self.done, "model"), "--to", "hf", "--out", self.path(name)), 0)
 
 

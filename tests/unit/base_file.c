@@ -330,8 +330,8 @@ static bool sweep_is_left(const char *name) {
 
 static void test_sweep(void **state) {
     (void)state;
-    static const char *const names[] = {"a.tar.gz.tmp-12", ".model.tmp-7", ".model.old-7",
-                                        ".owner.tmp-3",    "keep.tmp-x",   "model"};
+    static const char *const names[] = {".a.tar.gz.tmp-12", ".model.tmp-7", ".model.old-7",    ".owner.tmp-3",
+                                        "keep.tmp-x",       "model",        "results.old-2024"};
     char *inside = support_folder();
     char **left;
     size_t n;
@@ -342,10 +342,11 @@ static void test_sweep(void **state) {
     }
     assert_ok(file_sweep(inside, sweep_is_left));
     assert_ok(file_list(&left, &n, inside));
-    assert_int_equal(n, 3);
+    assert_int_equal(n, 4);
     assert_string_equal(left[0], ".owner.tmp-3");
     assert_string_equal(left[1], "keep.tmp-x");
     assert_string_equal(left[2], "model");
+    assert_string_equal(left[3], "results.old-2024");
     file_list_free(left, n);
     assert_ok(file_remove(inside));
     assert_ok(file_sweep(inside, sweep_is_left)); // nothing there
@@ -504,7 +505,8 @@ static void test_sweep_beside(void **state) {
     assert_int_equal(waitpid(child, NULL, 0), child);
     snprintf(gone, sizeof gone, ".model.tmp-%d", (int)child);
     snprintf(living, sizeof living, ".model.old-%d-1", (int)getppid());
-    const char *const made[] = {"model", gone, living, ".models.tmp-999999999", "model.bin", "model.tmp-x"};
+    const char *const made[] = {
+        "model", gone, living, ".models.tmp-999999999", "model.bin", "model.tmp-x", "model.old-999999999"};
     for (size_t i = 0; i < sizeof made / sizeof *made; i++) {
         char *path = path_join(at, made[i]);
         assert_ok(i == 1 ? file_make_folders(path) : file_replace(path, "x", 1));
@@ -513,7 +515,7 @@ static void test_sweep_beside(void **state) {
     char *path = path_join(at, "model");
     assert_ok(file_sweep_beside(path));
     assert_ok(file_list(&names, &n, at));
-    assert_int_equal(n, 5);
+    assert_int_equal(n, 6);
     for (size_t i = 0; i < n; i++)
         assert_string_not_equal(names[i], gone);
     file_list_free(names, n);
