@@ -50,9 +50,19 @@ enum isa isa_best(void) {
         return ISA_AVX2;
     return __builtin_cpu_supports("avx512bf16") ? ISA_AVX512BF16 : ISA_AVX512;
 }
+
+bool isa_bf16_is_faster(enum isa isa) {
+    __builtin_cpu_init();
+    return isa == ISA_AVX512BF16 && __builtin_cpu_is("amd");
+}
 #else
 enum isa isa_best(void) {
     return ISA_PLAIN;
+}
+
+bool isa_bf16_is_faster(enum isa isa) {
+    (void)isa;
+    return false;
 }
 #endif
 

@@ -188,7 +188,7 @@ class Step(Bench):
 
     def test_made(self):
         """Texts are made; with the built-in vocabulary they have as many tokens as tweets."""
-        found = self.step("--model.base", "random:tiny")
+        found = self.step("--model.base", "random:tiny", "--train.precision", "fp32")
         self.assertEqual((found["base"], found["precision"], found["batch"], found["steps"], found["threads"]),
                          ("random:tiny", "fp32", 16, 2, 1))
         self.assertTrue(15 < found["tokens_per_s"] / found["tweets_per_s"] < 40)
