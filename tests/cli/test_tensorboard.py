@@ -207,7 +207,7 @@ class Tensorboard(s.Case):
         os.makedirs(self.out)
         self.write("o/tensorboard", "in the way")
         result = s.run("run", self.job)
-        self.assertExit(result, 74, "tensorboard")
+        self.assertExit(result, 64, "tensorboard is no folder")
 
 
 if __name__ == "__main__":
