@@ -4,7 +4,6 @@
 // AVX512_BF16: products of bf16 pairs in one instruction.
 #include "base/isa.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -66,8 +66,6 @@ struct product {
     const float *tiles, *bias;
     size_t m, d, columns;
     bool accumulate, transposed;
-    gemm_piece *then; // NULL: none
-    void *context;    // of `then`
     // One stretch of rows and piece of D, and its cut.
     size_t m0, m1, d0, d1;
     size_t parts; // of the rows: items a block
@@ -104,8 +102,6 @@ static void product_item(void *context, size_t item, size_t next, unsigned threa
     ops->gemm_tile(p->y + m * p->ldy + n0, p->ldy, p->x + m * p->ldx + p->d0, p->ldx, panel_take(p, b, thread),
                    p->bias && p->d0 == 0 ? p->bias + n0 : NULL, end - first, p->d1 - p->d0, columns,
                    p->accumulate || p->d0 > 0, more ? &ahead : NULL);
-    if (p->then && p->d1 == p->d)
-        p->then(p->context, m, p->m0 + end, n0, n0 + columns);
 }
 
 // Rows a block's item has: all, or fewer if the blocks would not keep the threads busy to the end.
@@ -130,13 +126,8 @@ static void product_run(struct product *p) {
 
 void gemm_forward(struct gemm *gemm, float *y, size_t ldy, const float *x, size_t ldx, const float *tiles,
                   const float *bias, size_t m, size_t n, size_t k) {
-    gemm_forward_then(gemm, y, ldy, x, ldx, tiles, bias, m, n, k, NULL, NULL);
-}
-
-void gemm_forward_then(struct gemm *gemm, float *y, size_t ldy, const float *x, size_t ldx, const float *tiles,
-                       const float *bias, size_t m, size_t n, size_t k, gemm_piece *then, void *context) {
     struct product p = {.gemm = gemm, .y = y, .ldy = ldy, .x = x, .ldx = ldx, .tiles = tiles, .bias = bias};
-    p.m = m, p.d = k, p.columns = n, p.then = then, p.context = context;
+    p.m = m, p.d = k, p.columns = n;
     product_run(&p);
 }
 

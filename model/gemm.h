@@ -22,11 +22,6 @@ void gemm_use(struct gemm *gemm, const struct ops *ops); // from now on these ke
 // y (M,N) = x (M,K) Wᵀ + bias; rows lie ldy and ldx floats apart; bias (N) or NULL.
 void gemm_forward(struct gemm *gemm, float *y, size_t ldy, const float *x, size_t ldx, const float *tiles,
                   const float *bias, size_t m, size_t n, size_t k);
-// The same; `then` is called for each finished piece, rows [m0, m1) and columns [n0, n1) of y (at most 32), once for
-// every element, by the thread that made the piece, while it is in that thread's cache.
-typedef void gemm_piece(void *context, size_t m0, size_t m1, size_t n0, size_t n1);
-void gemm_forward_then(struct gemm *gemm, float *y, size_t ldy, const float *x, size_t ldx, const float *tiles,
-                       const float *bias, size_t m, size_t n, size_t k, gemm_piece *then, void *context);
 // dx (M,K) = dy (M,N) W, or dx += with `accumulate`.
 void gemm_input(struct gemm *gemm, float *dx, size_t ldx, const float *dy, size_t ldy, const float *tiles, size_t m,
                 size_t n, size_t k, bool accumulate);

@@ -135,10 +135,10 @@ static void rows_round(const struct gemm16 *gemm, float *to, const float *from, 
 }
 
 void gemm16_forward(struct gemm16 *gemm, float *y, size_t ldy, const float *x, size_t ldx, const float *copy,
-                    const float *bias, size_t m, size_t n, size_t k, gemm_piece *then, void *context, float *kept) {
+                    const float *bias, size_t m, size_t n, size_t k, float *kept) {
     float *pairs = kept ? kept : gemm->x;
     rows_round(gemm, pairs, x, ldx, m, k);
-    gemm_forward_then(gemm->gemm, y, ldy, pairs, pairs_of(k), copy, bias, m, n, pairs_of(k), then, context);
+    gemm_forward(gemm->gemm, y, ldy, pairs, pairs_of(k), copy, bias, m, n, pairs_of(k));
 }
 
 static void rows_copy(float *to, size_t ld_to, const float *from, size_t ld_from, size_t rows, size_t columns) {

@@ -25,10 +25,10 @@ void gemm16_close(struct gemm16 *gemm);
 void gemm16_use(struct gemm16 *gemm, const struct ops *ops); // from now on these kernels
 uint64_t gemm16_bytes(const struct gemm16 *gemm);            // of its buffers, mapped
 
-// As gemm_forward_then, gemm_input and gemm_weight; `copy` is [ceil(N/32)][ceil(K/2)][32] pairs. kept (M, ceil(K/2))
+// As gemm_forward, gemm_input and gemm_weight; `copy` is [ceil(N/32)][ceil(K/2)][32] pairs. kept (M, ceil(K/2))
 // gets the rounded x, for gemm16_weight; NULL: not wanted.
 void gemm16_forward(struct gemm16 *gemm, float *y, size_t ldy, const float *x, size_t ldx, const float *copy,
-                    const float *bias, size_t m, size_t n, size_t k, gemm_piece *then, void *context, float *kept);
+                    const float *bias, size_t m, size_t n, size_t k, float *kept);
 void gemm16_input(struct gemm16 *gemm, float *dx, size_t ldx, const float *dy, size_t ldy, const float *copy, size_t m,
                   size_t n, size_t k, bool accumulate);
 void gemm16_weight(struct gemm16 *gemm, float *dtiles, const float *dy, size_t ldy, const float *x, size_t ldx,

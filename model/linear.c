@@ -23,7 +23,7 @@ void linear_forward(const struct pass *pass, const float *weights, const struct 
         const size_t n = one * linear->count / calls;
         if (pass->gemm16)
             gemm16_forward(pass->gemm16, y + i * one, linear->stride, x, k, pass->copy + weight->pairs, bias, rows, n,
-                           k, NULL, NULL, linear->kept);
+                           k, linear->kept);
         else
             gemm_forward(pass->gemm, y + i * one, linear->stride, x, k, weights + weight->offset, bias, rows, n, k);
     }

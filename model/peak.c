@@ -5,8 +5,6 @@
 
 #define ROUNDS 400000u // of the loop: a millisecond or two
 #define RUNS 16
-#define ROUNDS_SHORT 20000u
-#define RUNS_SHORT 5
 
 struct peak {
     double (*loop)(uint64_t rounds);
@@ -42,13 +40,4 @@ enum status peak_measure(double *flops_per_s, const struct ops *ops, struct pool
     *flops_per_s = sum;
     free(peak);
     return STATUS_OK;
-}
-
-double peak_of_thread(const struct ops *ops, bool bf16) {
-    double best = 0;
-    for (int run = 0; run < RUNS_SHORT; run++) {
-        const double rate = loop_rate(bf16 ? ops->bf16_peak : ops->fma_peak, ROUNDS_SHORT);
-        best = rate > best ? rate : best;
-    }
-    return best;
 }

@@ -10,7 +10,5 @@
 // not count. Some ten milliseconds. STATUS_SYSTEM if there is no memory.
 // `bf16`: of products of bf16 pairs, else of floats.
 enum status peak_measure(double *flops_per_s, const struct ops *ops, struct pool *pool, bool bf16);
-// The calling thread's alone, in half a millisecond: enough to tell twice the rate from the same.
-double peak_of_thread(const struct ops *ops, bool bf16);
 
 #endif

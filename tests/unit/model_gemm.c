@@ -142,31 +142,6 @@ static void squares_check(const double *squares, const struct layer *l) {
     param_table_release(&table);
 }
 
-// Adds 1 to every element of a finished piece: what holds the sum plus one was handed over once, and finished.
-struct pieces {
-    float *y;
-    size_t ldy;
-};
-
-static void piece_add(void *context, size_t m0, size_t m1, size_t n0, size_t n1) {
-    const struct pieces *pieces = context;
-    for (size_t m = m0; m < m1; m++)
-        for (size_t n = n0; n < n1; n++)
-            pieces->y[m * pieces->ldy + n] += 1.0f;
-}
-
-static void pieces_check(struct gemm *gemm, const struct layer *l) {
-    const size_t ldy = l->n + GAP;
-    float *y = floats(l->m * ldy, CANARY), *want = floats(l->m * ldy, CANARY);
-    for (size_t m = 0; m < l->m; m++)
-        for (size_t n = 0; n < l->n; n++)
-            want[m * ldy + n] = l->y[m * ldy + n] + 1.0f;
-    struct pieces pieces = {y, ldy};
-    gemm_forward_then(gemm, y, ldy, l->x, l->k + GAP, l->tiles, l->bias, l->m, l->n, l->k, piece_add, &pieces);
-    same("forward, then", y, want, l->m * ldy);
-    free(y), free(want);
-}
-
 static void layer_check(struct gemm *gemm, const struct layer *l) {
     const size_t ldx = l->k + GAP, ldy = l->n + GAP;
     float *y = floats(l->m * ldy, CANARY), *dx = floats(l->m * ldx, CANARY),
@@ -177,7 +152,6 @@ static void layer_check(struct gemm *gemm, const struct layer *l) {
     same("forward", y, l->y, l->m * ldy);
     gemm_forward(gemm, y, ldy, l->x, ldx, l->tiles, NULL, l->m, l->n, l->k);
     same("forward without bias", y, l->y_bare, l->m * ldy);
-    pieces_check(gemm, l);
     gemm_input(gemm, dx, ldx, l->dy, ldy, l->tiles, l->m, l->n, l->k, false);
     same("input", dx, l->dx, l->m * ldx);
     memcpy(dx, l->x, l->m * ldx * sizeof *dx);
