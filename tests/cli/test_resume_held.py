@@ -23,23 +23,42 @@ class Held(r.Runs):
         self.assertTrue(s.wait_for(s.step_reached(self.out, step), process), "it goes")
         return process
 
+    def between_saves(self):
+        """The newest checkpoint is whole, has its link and its event, and no other is under way."""
+        folder = self.ck if os.path.isdir(self.ck) else f"{self.out}/checkpoints"
+        names = [n for n in os.listdir(folder) if n.startswith("step-")]
+        saved = [e["step"] for e in s.events(self.out, "checkpoint")]
+        return (names and saved and not any(".tmp-" in n for n in os.listdir(folder)) and int(max(names)[5:]) == saved[-1] and
+                os.path.islink(f"{folder}/latest") and os.readlink(f"{folder}/latest") == max(names))
+
     def state(self, pid):
         with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
             return file.read().rpartition(")")[2].split()[0]
 
     @contextlib.contextmanager
     def stopped(self, process, ranks=0):
-        """All of its processes stand still meanwhile."""
+        """All of its processes stand still meanwhile, and no save is under way: what a stop left of one would change after it."""
         pids = s.ranks_of(process, ranks) if ranks else [process.pid]
+        self.assertTrue(s.wait_for(lambda: self.stopped_between_saves(pids), process), "between two saves")
+        try:
+            yield
+        finally:
+            self.go_on(pids)
+
+    def stopped_between_saves(self, pids):
         for pid in pids:
             os.kill(pid, signal.SIGSTOP)
         for pid in pids:
             self.assertTrue(s.wait_for(lambda pid=pid: self.state(pid) == "T"))
-        try:
-            yield
-        finally:
-            for pid in pids:
-                os.kill(pid, signal.SIGCONT)
+        with contextlib.suppress(OSError, ValueError):
+            if self.between_saves():
+                return True
+        return self.go_on(pids)
+
+    def go_on(self, pids):
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
+        return False
 
     def end(self, process):
         process.send_signal(signal.SIGUSR1)
