@@ -20,18 +20,19 @@ struct eval_flags {
 struct eval_data {
     struct source source;
     struct shard shard;
-    const char *name;    // "test", or the file's path: for messages
-    const char *task;    // says the official metric
-    size_t labelled;     // rows that have a label
-    struct labels model; // the model's names by id
-    struct labels names; // the names of the ids that metrics and predictions are in: the data's, if it has all of the
-                         // model's labels, else the model's
-    int32_t *ids;        // (model.n) of the model's ids among these
+    const char *name;     // "test", or the file's path: for messages
+    const char *task;     // says the official metric
+    size_t labelled;      // rows that have a label
+    struct labels model;  // the model's names by id
+    struct labels names;  // the names of the ids that metrics and predictions are in: the data's, if it has all of the
+                          // model's labels, else the model's
+    int32_t *ids;         // (model.n) of the model's ids among these
+    struct origin origin; // of the model
 };
 
 // STATUS_DATA: a label that is not one of the model's, no texts, no labels and nowhere to write answers.
 enum status eval_data_open(struct eval_data *out, const struct eval_flags *f, const struct model *model,
-                           struct pool *pool);
+                           const struct origin *origin, struct pool *pool);
 void eval_data_close(struct eval_data *data);
 
 // Predicted ids as TweetEval's files: f->predictions.
@@ -41,13 +42,14 @@ enum status eval_output(const struct eval_flags *f, const struct eval_data *data
                         const float *scores);
 
 // A question answering model: all of eval on squad's JSON (eval_questions.c).
-enum status eval_questions(const struct eval_flags *f, const struct model *model, struct runner *runner);
+enum status eval_questions(const struct eval_flags *f, const struct model *model, const struct origin *origin,
+                           struct runner *runner);
 
 // Tokens of `source` as in training, into a shard that is not kept (eval_data.c).
 enum status eval_shard(struct shard *out, const struct source *source, const struct labels *labels,
                        const struct tokenizer *tokenizer, const struct shard_options *options, struct pool *pool);
 // "split": …, "epoch": …, "step": …, the keys before the scores (eval_print.c).
-enum status eval_print_head(struct text *text, const struct eval_flags *f);
+void eval_print_head(struct text *text, const struct eval_flags *f, const struct origin *origin);
 
 // Metrics to standard output; of unlabelled data that there are none.
 enum status eval_print(const struct eval_flags *f, const struct eval_data *data, const struct answer *answers);

@@ -115,8 +115,9 @@ static enum status data_shard(struct eval_data *data, const struct model *model,
 }
 
 enum status eval_data_open(struct eval_data *out, const struct eval_flags *f, const struct model *model,
-                           struct pool *pool) {
+                           const struct origin *origin, struct pool *pool) {
     *out = (struct eval_data){.name = f->file ? f->file : split_names[f->split], .task = f->task ? f->task : "own"};
+    out->origin = *origin;
     TRY(data_model_names(&out->model, &model->config));
     out->ids = calloc(out->model.n + 1, sizeof *out->ids);
     if (!out->ids)

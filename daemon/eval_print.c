@@ -3,7 +3,6 @@
 #include "daemon/eval.h"
 
 #include "base/log.h"
-#include "checkpoints/checkpoint.h"
 #include "train/events.h"
 
 #include <math.h>
@@ -18,21 +17,7 @@ static void print_table(const struct eval_data *data, const struct metrics *m, d
                m->per_class[c].recall, m->per_class[c].f1, (unsigned long long)m->per_class[c].support);
 }
 
-// A checkpoint knows its epoch and step; a model directory does not.
-static enum status print_origin(struct text *text, const char *path) {
-    struct trainer_state state = {0};
-    if (!checkpoint_is(path)) {
-        text_puts(text, "\"epoch\": null, \"step\": null, ");
-        return STATUS_OK;
-    }
-    TRY(checkpoint_state(&state, path));
-    text_printf(text, "\"epoch\": %llu, \"step\": %llu, ", (unsigned long long)state.epoch,
-                (unsigned long long)state.step);
-    trainer_state_release(&state);
-    return STATUS_OK;
-}
-
-enum status eval_print_head(struct text *text, const struct eval_flags *f) {
+void eval_print_head(struct text *text, const struct eval_flags *f, const struct origin *origin) {
     text_puts(text, "\"split\": ");
     if (f->file) {
         text_puts(text, "null, \"file\": ");
@@ -40,8 +25,11 @@ enum status eval_print_head(struct text *text, const struct eval_flags *f) {
     } else {
         json_string_add(text, split_names[f->split]);
     }
-    text_puts(text, ", ");
-    return print_origin(text, f->model);
+    if (origin->known)
+        text_printf(text, ", \"epoch\": %llu, \"step\": %llu, ", (unsigned long long)origin->epoch,
+                    (unsigned long long)origin->step);
+    else
+        text_puts(text, ", \"epoch\": null, \"step\": null, ");
 }
 
 // `metrics` NULL: there are none.
@@ -49,7 +37,7 @@ static enum status print_json(const struct eval_flags *f, const struct eval_data
                               double loss) {
     struct text text = {0};
     text_puts(&text, "{");
-    enum status status = eval_print_head(&text, f);
+    eval_print_head(&text, f, &data->origin);
     if (data->labelled < data->source.n)
         text_printf(&text, "\"unlabelled\": %zu, ", data->source.n - data->labelled);
     text_puts(&text, "\"loss\": ");
@@ -61,8 +49,7 @@ static enum status print_json(const struct eval_flags *f, const struct eval_data
         text_puts(&text, "null, \"official\": null");
     }
     text_puts(&text, "}");
-    if (status == STATUS_OK)
-        status = text_string(&text) ? STATUS_OK : status_set(STATUS_SYSTEM, "eval: no memory");
+    enum status status = text_string(&text) ? STATUS_OK : status_set(STATUS_SYSTEM, "eval: no memory");
     if (status == STATUS_OK)
         puts(text_string(&text));
     text_release(&text);

@@ -9,7 +9,8 @@
 
 struct questions {
     const struct eval_flags *f;
-    const char *name; // for messages
+    const struct origin *origin; // of the model
+    const char *name;            // for messages
     struct source source;
     struct shard shard;
     struct span_answer *answers; // (source.n)
@@ -147,7 +148,7 @@ static enum status questions_json(const struct questions *q, const struct squad_
                                   enum squad_version version) {
     struct text text = {0};
     text_puts(&text, "{");
-    enum status status = eval_print_head(&text, q->f);
+    eval_print_head(&text, q->f, q->origin);
     if (q->labelled < q->source.n)
         text_printf(&text, "\"unlabelled\": %zu, ", q->source.n - q->labelled);
     text_puts(&text, totals ? "\"loss\": " : "\"loss\": null, \"official\": null");
@@ -157,8 +158,7 @@ static enum status questions_json(const struct questions *q, const struct squad_
         evaluate_squad_print(&text, totals, version);
     }
     text_puts(&text, "}");
-    if (status == STATUS_OK && !text_string(&text))
-        status = status_set(STATUS_SYSTEM, "eval: no memory");
+    enum status status = text_string(&text) ? STATUS_OK : status_set(STATUS_SYSTEM, "eval: no memory");
     if (status == STATUS_OK)
         puts(text_string(&text));
     text_release(&text);
@@ -181,8 +181,9 @@ static enum status questions_print(const struct questions *q, const struct model
     return STATUS_OK;
 }
 
-enum status eval_questions(const struct eval_flags *f, const struct model *model, struct runner *runner) {
-    struct questions q = {.f = f, .name = f->file ? f->file : split_names[f->split]};
+enum status eval_questions(const struct eval_flags *f, const struct model *model, const struct origin *origin,
+                           struct runner *runner) {
+    struct questions q = {.f = f, .origin = origin, .name = f->file ? f->file : split_names[f->split]};
     enum status status;
     TRY(questions_check(f));
     TRY_GOTO(questions_read(&q), done);

@@ -11,7 +11,7 @@
 enum status predictor_open(struct predictor *out, const char *model, const char *job_file, bool no_truncation) {
     *out = (struct predictor){.no_truncation = no_truncation};
     TRY(pool_open(&out->pool, 0));
-    TRY(subject_open(&out->model, model, job_file, out->pool));
+    TRY(subject_open(&out->model, NULL, model, job_file, out->pool));
     TRY(runner_open(&out->runner, &out->model, out->pool, subject_length(&out->model), PREDICT_BATCH));
     batch_clear(&out->runner.batch);
     out->scores = calloc((size_t)PREDICT_BATCH * out->model.config.labels, sizeof *out->scores);

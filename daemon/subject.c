@@ -60,7 +60,7 @@ static enum status subject_head(struct model_config *config, const struct job *j
     return STATUS_OK;
 }
 
-static enum status subject_from_job(struct model *out, const struct job *job, const char *path) {
+static enum status subject_from_job(struct model *out, struct origin *origin, const struct job *job, const char *path) {
     struct base base = {0};
     struct trainer_state state = {0};
     struct checkpoint_arenas arenas = {0};
@@ -78,13 +78,15 @@ static enum status subject_from_job(struct model *out, const struct job *job, co
     base.tokenizer = NULL;
     out->settings = inputs_settings(job);
     out->settings.no_answer = subject_no_answer(&state);
+    *origin = (struct origin){true, state.epoch, state.step};
 done:
     trainer_state_release(&state);
     base_close(&base);
     return status;
 }
 
-static enum status subject_checkpoint(struct model *out, const char *path, const char *job_file) {
+static enum status subject_checkpoint(struct model *out, struct origin *origin, const char *path,
+                                      const char *job_file) {
     struct job *job = NULL;
     char *found = job_file ? strdup(job_file) : subject_job_file(path);
     if (!found || !file_exists(found)) {
@@ -98,7 +100,7 @@ static enum status subject_checkpoint(struct model *out, const char *path, const
     if (status == STATUS_USAGE && !job_file) // its run wrote it: no mistake of the command line
         status = STATUS_DATA;
     if (status == STATUS_OK)
-        status = subject_from_job(out, job, path);
+        status = subject_from_job(out, origin, job, path);
     job_free(job);
     return status;
 }
@@ -110,6 +112,7 @@ static enum status subject_unknown(const char *path) {
 
 struct subject {
     struct model *out;
+    struct origin *origin;
     const char *path, *job_file; // as given
 };
 
@@ -118,17 +121,21 @@ static enum status subject_read(void *context, const char *real) {
     *subject->out = (struct model){0};
     if (!checkpoint_is(real))
         return subject_unknown(subject->path);
-    enum status status = subject_checkpoint(subject->out, real, subject->job_file);
+    enum status status = subject_checkpoint(subject->out, subject->origin, real, subject->job_file);
     if (status != STATUS_OK)
         model_close(subject->out);
     return status;
 }
 
-enum status subject_open(struct model *out, const char *path, const char *job_file, struct pool *pool) {
+enum status subject_open(struct model *out, struct origin *origin, const char *path, const char *job_file,
+                         struct pool *pool) {
+    struct origin unasked;
+    struct subject subject = {out, origin ? origin : &unasked, path, job_file};
     *out = (struct model){0};
+    *subject.origin = (struct origin){0};
     if (model_is(path))
         return model_open(out, path, pool);
-    return follow_read(path, subject_read, &(struct subject){out, path, job_file}); // `latest` may move on
+    return follow_read(path, subject_read, &subject); // `latest` may move on
 }
 
 enum status subject_tokenizer(struct tokenizer **out, struct model_settings *settings, struct model_config *config,

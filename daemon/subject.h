@@ -7,8 +7,16 @@
 #include "model/model.h"
 #include "model/pass.h"
 
-// `job_file` NULL: for a checkpoint, <out>/job.yaml two folders above it. STATUS_DATA if the path is neither.
-enum status subject_open(struct model *out, const char *path, const char *job_file, struct pool *pool);
+// Where in its run a checkpoint was made; a model directory does not know.
+struct origin {
+    bool known;
+    uint64_t epoch, step;
+};
+
+// `job_file` NULL: for a checkpoint, <out>/job.yaml two folders above it. `origin` NULL: not wanted. STATUS_DATA if the
+// path is neither.
+enum status subject_open(struct model *out, struct origin *origin, const char *path, const char *job_file,
+                         struct pool *pool);
 
 // The tokenizer and settings alone: also of a base model directory without a head.
 enum status subject_tokenizer(struct tokenizer **out, struct model_settings *settings, struct model_config *config,

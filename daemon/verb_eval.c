@@ -65,15 +65,16 @@ static enum status eval_run(const struct eval_flags *f) {
     struct model model = {0};
     struct eval_data data = {0};
     struct runner runner = {0};
+    struct origin origin;
     struct pool *pool = NULL;
     struct answer *answers = NULL;
     float *scores = NULL;
     enum status status;
     TRY_GOTO(pool_open(&pool, 0), done);
-    TRY_GOTO(subject_open(&model, f->model, f->job, pool), done);
+    TRY_GOTO(subject_open(&model, &origin, f->model, f->job, pool), done);
     TRY_GOTO(runner_open(&runner, &model, pool, subject_length(&model), 64), done);
     if (model.config.head == HEAD_QUESTION_ANSWERING) {
-        status = eval_questions(f, &model, &runner);
+        status = eval_questions(f, &model, &origin, &runner);
         goto done;
     }
     if (f->format == SOURCE_SQUAD || f->doc_stride) {
@@ -82,7 +83,7 @@ static enum status eval_run(const struct eval_flags *f) {
         goto done;
     }
     subject_pairs(&model, f->pair);
-    TRY_GOTO(eval_data_open(&data, f, &model, pool), done);
+    TRY_GOTO(eval_data_open(&data, f, &model, &origin, pool), done);
     TRY_GOTO(eval_answers(&answers, &scores, f, &data, &model, &runner), done);
     if (f->predictions)
         TRY_GOTO(eval_predictions(f, &data, answers), done);

@@ -140,7 +140,7 @@ static void export_source_release(struct export_source *source) {
 
 static enum status export_source_read(void *context, const char *from) {
     struct export_source *source = context;
-    enum status status = subject_open(&source->model, from, source->job, source->pool);
+    enum status status = subject_open(&source->model, NULL, from, source->job, source->pool);
     if (status == STATUS_OK)
         status = export_card(&source->readme, &source->facts, from);
     if (status != STATUS_OK)
