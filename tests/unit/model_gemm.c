@@ -1,48 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The three products: equal bits with chains of fused multiply-adds written down here, on every instruction set and
 // thread count.
-#include "support.h"
+#include "products.h"
 
 #include "base/param.h"
 #include "base/pool.h"
-#include "base/rng.h"
 #include "model/gemm.h"
 
 #include <math.h>
-
-#define GAP 3 // floats between rows that nothing may touch
-#define CANARY 12345.0f
-
-static struct rng stream;
-
-static float *floats(size_t n, float value) {
-    float *x = malloc((n ? n : 1) * sizeof *x);
-    assert_non_null(x);
-    for (size_t i = 0; i < n; i++)
-        x[i] = value;
-    return x;
-}
-
-static float *normals(size_t n) {
-    float *x = floats(n, 0);
-    for (size_t i = 0; i < n; i++)
-        x[i] = (float)rng_normal(&stream);
-    return x;
-}
-
-static size_t tiles_size(size_t n, size_t k) {
-    return (n + 31) / 32 * 32 * k;
-}
-
-static size_t tiles_at(size_t n, size_t k, size_t columns) {
-    return (n / 32 * columns + k) * 32 + n % 32;
-}
-
-static void same(const char *what, const float *got, const float *want, size_t n) {
-    for (size_t i = 0; i < n; i++)
-        if (memcmp(&got[i], &want[i], sizeof *got))
-            fail_msg("%s: element %zu is %.9g, wanted %.9g", what, i, (double)got[i], (double)want[i]);
-}
 
 // One set of operands and the three products by definition. Rows of x and dx lie k + GAP apart, rows of y and dy n +
 // GAP.
@@ -52,16 +17,6 @@ struct layer {
     float *tiles, *bias, *x, *dy;
     float *y, *y_bare, *dx, *dx_more, *dtiles; // wanted
 };
-
-// offsets of `parts` runs over m rows; some are empty.
-static void layer_parts(struct layer *l) {
-    l->offsets[0] = 0;
-    for (uint32_t p = 1; p < l->parts; p++) {
-        const uint32_t left = (uint32_t)l->m - l->offsets[p - 1];
-        l->offsets[p] = l->offsets[p - 1] + (p % 3 == 2 ? 0 : left * p / (2 * l->parts));
-    }
-    l->offsets[l->parts] = (uint32_t)l->m;
-}
 
 static void define_forward(struct layer *l) {
     for (size_t m = 0; m < l->m; m++)
@@ -91,10 +46,6 @@ static void define_input(struct layer *l) {
         }
 }
 
-static float tree(const float *part, uint32_t n) {
-    return n == 1 ? part[0] : tree(part, n / 2) + tree(part + n / 2, n / 2);
-}
-
 static void define_weight(struct layer *l) {
     for (size_t n = 0; n < l->n; n++)
         for (size_t k = 0; k < l->k; k++) {
@@ -108,11 +59,8 @@ static void define_weight(struct layer *l) {
 
 static struct layer layer_make(size_t m, size_t n, size_t k, uint32_t parts) {
     struct layer l = {.m = m, .n = n, .k = k, .parts = parts};
-    layer_parts(&l);
-    l.tiles = normals(tiles_size(n, k));
-    for (size_t i = n; i < (n + 31) / 32 * 32; i++)
-        for (size_t j = 0; j < k; j++)
-            l.tiles[tiles_at(i, j, k)] = 0;
+    parts_make(l.offsets, parts, m);
+    l.tiles = tiles_make(n, k);
     l.bias = normals(n), l.x = normals(m * (k + GAP)), l.dy = normals(m * (n + GAP));
     l.y = floats(m * (n + GAP), CANARY), l.y_bare = floats(m * (n + GAP), CANARY);
     l.dx = floats(m * (k + GAP), CANARY), l.dx_more = floats(m * (k + GAP), 0);
@@ -146,8 +94,9 @@ static void layer_check(struct gemm *gemm, const struct layer *l) {
     const size_t ldx = l->k + GAP, ldy = l->n + GAP;
     float *y = floats(l->m * ldy, CANARY), *dx = floats(l->m * ldx, CANARY),
           *dtiles = floats(tiles_size(l->n, l->k), 7);
-    double *squares = calloc((l->n + 31) / 32 * ((l->k + PARAM_SLICE - 1) / PARAM_SLICE) + 1, sizeof *squares);
-    squares[(l->n + 31) / 32 * ((l->k + PARAM_SLICE - 1) / PARAM_SLICE)] = -1;
+    const size_t sums = blocks_of(l->n) * ((l->k + PARAM_SLICE - 1) / PARAM_SLICE);
+    double *squares = calloc(sums + 1, sizeof *squares);
+    squares[sums] = -1;
     gemm_forward(gemm, y, ldy, l->x, ldx, l->tiles, l->bias, l->m, l->n, l->k);
     same("forward", y, l->y, l->m * ldy);
     gemm_forward(gemm, y, ldy, l->x, ldx, l->tiles, NULL, l->m, l->n, l->k);

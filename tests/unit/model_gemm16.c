@@ -1,52 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // The three products in bf16: equal bits with chains over pairs written down here, on every instruction set and thread
 // count; rounding included.
-#include "support.h"
+#include "products.h"
 
 #include "base/bf16.h"
 #include "base/param.h"
 #include "base/pool.h"
-#include "base/rng.h"
 #include "model/gemm16.h"
 
 #include <math.h>
 
-#define GAP 3 // floats between rows that nothing may touch
-#define CANARY 12345.0f
-
-static struct rng stream;
-
-static float *floats(size_t n, float value) {
-    float *x = malloc((n ? n : 1) * sizeof *x);
-    assert_non_null(x);
-    for (size_t i = 0; i < n; i++)
-        x[i] = value;
-    return x;
-}
-
-static float *normals(size_t n) {
-    float *x = floats(n, 0);
-    for (size_t i = 0; i < n; i++)
-        x[i] = (float)rng_normal(&stream);
-    return x;
-}
-
 static float rounded(float x) {
     return bf16_to_float(bf16_from_float(x));
-}
-
-static size_t blocks_of(size_t n) {
-    return (n + 31) / 32;
-}
-
-static size_t tiles_at(size_t n, size_t k, size_t columns) {
-    return (n / 32 * columns + k) * 32 + n % 32;
-}
-
-static void same(const char *what, const float *got, const float *want, size_t n) {
-    for (size_t i = 0; i < n; i++)
-        if (memcmp(&got[i], &want[i], sizeof *got))
-            fail_msg("%s: element %zu is %.9g, wanted %.9g", what, i, (double)got[i], (double)want[i]);
 }
 
 struct layer {
@@ -82,10 +47,6 @@ static float define_dx(const struct layer *l, size_t m, size_t k, float sum) {
     return sum;
 }
 
-static float tree(const float *part, uint32_t n) {
-    return n == 1 ? part[0] : tree(part, n / 2) + tree(part + n / 2, n / 2);
-}
-
 static float define_dw(const struct layer *l, size_t n, size_t k) {
     const size_t ldx = l->k + GAP, ldy = l->n + GAP;
     float part[16] = {0};
@@ -102,16 +63,11 @@ static float define_dw(const struct layer *l, size_t n, size_t k) {
 
 static struct layer layer_make(size_t m, size_t n, size_t k, uint32_t parts) {
     struct layer l = {.m = m, .n = n, .k = k, .parts = parts};
-    for (uint32_t p = 1; p < parts; p++) // some are empty, some have an odd number of rows
-        l.offsets[p] = l.offsets[p - 1] + (p % 3 == 2 ? 0 : ((uint32_t)m - l.offsets[p - 1]) * p / (2 * parts));
-    l.offsets[parts] = (uint32_t)m;
-    l.tiles = normals(blocks_of(n) * 32 * k);
-    for (size_t i = n; i < blocks_of(n) * 32; i++)
-        for (size_t j = 0; j < k; j++)
-            l.tiles[tiles_at(i, j, k)] = 0;
+    parts_make(l.offsets, parts, m);
+    l.tiles = tiles_make(n, k);
     l.bias = normals(n), l.x = normals(m * (k + GAP)), l.dy = normals(m * (n + GAP));
     l.y = floats(m * (n + GAP), CANARY), l.dx = floats(m * (k + GAP), CANARY), l.dx_more = floats(m * (k + GAP), 0);
-    l.dtiles = floats(blocks_of(n) * 32 * k, 0);
+    l.dtiles = floats(tiles_size(n, k), 0);
     memcpy(l.dx_more, l.x, m * (k + GAP) * sizeof(float));
     for (size_t i = 0; i < m; i++) {
         for (size_t j = 0; j < n; j++)
@@ -151,7 +107,7 @@ static void forward_check(struct gemm16 *gemm, const struct layer *l, const floa
 }
 
 static void layer_check(struct gemm16 *gemm, const struct ops *ops, const struct layer *l) {
-    const size_t ldx = l->k + GAP, ldy = l->n + GAP, size = blocks_of(l->n) * 32 * l->k;
+    const size_t ldx = l->k + GAP, ldy = l->n + GAP, size = tiles_size(l->n, l->k);
     const size_t sums = blocks_of(l->n) * ((l->k + PARAM_SLICE - 1) / PARAM_SLICE);
     float *copy = copy_make(ops, l->tiles, l->n, l->k), *dx = floats(l->m * ldx, CANARY), *dtiles = floats(size, 7);
     double *squares = calloc(sums + 1, sizeof *squares), all = 0;
