@@ -91,6 +91,8 @@ enum status file_sweep(const char *folder, bool (*is_left)(const char *name));
 enum status file_sweep_beside(const char *path);
 // Renames `from` to the first of <name>.aside-1, -2, … that is free; *to: malloc'ed, its new path. STATUS_IO.
 enum status file_set_aside(char **to, const char *from, const char *name);
+// How much of a name stands before the ".aside-<digits>" that file_set_aside gave it; all of it where there is none.
+size_t file_aside_of(const char *name);
 // Makes or atomically replaces a relative symbolic link.
 enum status file_link(const char *path, const char *target);
 

@@ -313,12 +313,13 @@ enum status file_stays(const char *folder, const char *name) {
     return status;
 }
 
+#define ASIDE ".aside-"
 #define ASIDE_TRIES 100000
 
 // rename(2) fails on a folder that holds anything, so a name that another took meanwhile is passed over.
 enum status file_set_aside(char **to, const char *from, const char *name) {
     for (unsigned i = 1; i <= ASIDE_TRIES; i++) {
-        *to = text_format("%s.aside-%u", name, i);
+        *to = text_format("%s" ASIDE "%u", name, i);
         if (!*to)
             return status_set(STATUS_SYSTEM, "rename %s: no memory", from);
         errno = EEXIST;
@@ -332,5 +333,13 @@ enum status file_set_aside(char **to, const char *from, const char *name) {
             break;
         }
     }
-    return status_errno(STATUS_IO, "rename %s to %s.aside-N", from, name);
+    return status_errno(STATUS_IO, "rename %s to %s" ASIDE "N", from, name);
+}
+
+size_t file_aside_of(const char *name) {
+    size_t size = strlen(name), end = size;
+    while (end > 0 && name[end - 1] >= '0' && name[end - 1] <= '9')
+        end--;
+    size_t mark = strlen(ASIDE);
+    return end < size && end > mark && strncmp(name + end - mark, ASIDE, mark) == 0 ? end - mark : size;
 }

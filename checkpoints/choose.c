@@ -268,12 +268,6 @@ enum status checkpoint_choose(struct checkpoint_choice *out, const char *dir, co
 
 // ---- left-overs
 
-// Folders on their way, and the temporary names of links.
-static bool sweep_is_leftover(const char *name) {
-    return strncmp(name, STEPS_TMP, strlen(STEPS_TMP)) == 0 || strncmp(name, ".latest.tmp-", 12) == 0 ||
-           strncmp(name, ".best.tmp-", 10) == 0;
-}
-
 enum status checkpoint_sweep(const char *dir) {
-    return file_sweep(dir, sweep_is_leftover);
+    return file_sweep(dir, steps_name_is_left);
 }

@@ -29,6 +29,9 @@ enum status owner_ask(const char *folder, const char *option);
 // in it. What this very process holds is free.
 enum status owner_ask_above(const char *folder, const char *option);
 
+// Whether it is a name that holding a folder gives or removes there: .owner, .owner.next-…, .owner.tmp-….
+bool owner_name_is_given(const char *name);
+
 #define OWNER_STALE_S 30.0
 #define OWNER_BEAT_S 5.0
 // owner_take with another limit: tests don't wait half a minute.

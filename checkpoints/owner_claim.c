@@ -208,8 +208,14 @@ static bool owner_is_left(const struct owner *owner, const char *path) {
            theirs.st_mtime + OWNER_LEFT_S < ours.st_mtime;
 }
 
+static const char next[] = OWNER_NAME ".next-", temporary[] = OWNER_NAME ".tmp-";
+
+bool owner_name_is_given(const char *name) {
+    return strcmp(name, OWNER_NAME) == 0 || strncmp(name, next, sizeof next - 1) == 0 ||
+           strncmp(name, temporary, sizeof temporary - 1) == 0;
+}
+
 void owner_sweep(const struct owner *owner, const char *folder) {
-    static const char next[] = OWNER_NAME ".next-", temporary[] = OWNER_NAME ".tmp-";
     char **names;
     size_t n;
     if (file_list(&names, &n, folder) != STATUS_OK)

@@ -25,6 +25,17 @@ bool step_parse(uint64_t *step, const char *name) {
     return strcmp(again, name) == 0;
 }
 
+bool steps_name_is_left(const char *name) {
+    return strncmp(name, STEPS_TMP, strlen(STEPS_TMP)) == 0 || strncmp(name, ".latest.tmp-", 12) == 0 ||
+           strncmp(name, ".best.tmp-", 10) == 0;
+}
+
+bool steps_name_is_given(const char *name) {
+    size_t size = file_aside_of(name), digits = strncmp(name, "step-", 5) == 0 ? strspn(name + 5, "0123456789") : 0;
+    return steps_name_is_left(name) || (digits && 5 + digits == size) ||
+           (size == 6 && strncmp(name, "latest", size) == 0) || (size == 4 && strncmp(name, "best", size) == 0);
+}
+
 static int steps_order(const void *a, const void *b) {
     uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
     return x < y ? -1 : x > y;

@@ -16,6 +16,12 @@
 void step_name(char out[STEP_NAME], uint64_t step);
 bool step_parse(uint64_t *step, const char *name); // whether it is a name that step_name gives
 
+// What checkpoint_sweep removes from the folder: a save or a link on its way.
+bool steps_name_is_left(const char *name);
+// Any name that a run gives, sets aside or removes there: those, step-<digits>, latest, best, and what file_set_aside
+// makes of them.
+bool steps_name_is_given(const char *name);
+
 struct steps {
     uint64_t *at; // rising
     size_t n;

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "daemon/bench_data.h"
+#include "daemon/output.h"
 #include "model/ops_trace.h"
 #include "model/peak.h"
 #include "train/stage.h"
@@ -227,6 +228,16 @@ static enum status step_world(const struct job *job, struct text *json) {
     return status;
 }
 
+static enum status trace_check(const struct job *job, const char *file) {
+    const struct output_other other[] = {{"the job", file}, {"model.vocab", job->model.vocab}};
+    return !given.trace ? STATUS_OK
+                        : output_check(&(struct output_ask){.flag = "bench step: --trace",
+                                                            .path = given.trace,
+                                                            .data = job->data.dir,
+                                                            .other = other,
+                                                            .n = sizeof other / sizeof *other});
+}
+
 static enum status step_run(const struct job_words *words, struct text *json) {
     struct bench_data data = {0};
     struct job *job = NULL;
@@ -238,6 +249,8 @@ static enum status step_run(const struct job_words *words, struct text *json) {
         status = bench_data_open(&data, words);
     if (status == STATUS_OK)
         status = bench_data_job(&job, &data, words, STEPS_WARM + (uint64_t)given.steps + traced_steps());
+    if (status == STATUS_OK)
+        status = trace_check(job, words->file);
     if (status == STATUS_OK)
         status = step_world(job, json);
     job_free(job);

@@ -35,6 +35,8 @@ enum status eval_data_open(struct eval_data *out, const struct eval_flags *f, co
                            const struct origin *origin, struct pool *pool);
 void eval_data_close(struct eval_data *data);
 
+// STATUS_USAGE if a file to write is one that must stay (daemon/output.h). Before anything is opened.
+enum status eval_outputs_check(const struct eval_flags *f);
 // Predicted ids as TweetEval's files: f->predictions.
 enum status eval_predictions(const struct eval_flags *f, const struct eval_data *data, const struct answer *answers);
 // A JSON line for each text: f->output. `scores` (n, labels).

@@ -3,6 +3,7 @@
 #include "daemon/eval.h"
 
 #include "base/file.h"
+#include "daemon/output.h"
 #include "train/events.h"
 
 static enum status ids_write(const char *path, const struct eval_data *data, const struct answer *answers, size_t n) {
@@ -33,9 +34,40 @@ static enum status target_write(const struct eval_flags *f, const char *target, 
     return status;
 }
 
+// Whether --predictions is a folder.
+static bool is_stance(const struct eval_flags *f) {
+    return !f->file && f->format == SOURCE_TWEET_EVAL && strcmp(f->task, "stance") == 0;
+}
+
+static enum status predictions_check(const struct output_ask *ask, const struct eval_flags *f) {
+    enum status status = STATUS_OK;
+    if (!is_stance(f))
+        return output_check(ask);
+    for (size_t i = 0; tweet_eval_targets[i] && status == STATUS_OK; i++) {
+        char *path = text_format("%s/%s.txt", f->predictions, tweet_eval_targets[i]);
+        struct output_ask one = *ask;
+        one.path = path;
+        status = path ? output_check(&one) : status_set(STATUS_SYSTEM, "eval: no memory");
+        free(path);
+    }
+    return status;
+}
+
+enum status eval_outputs_check(const struct eval_flags *f) {
+    const struct output_other other[] = {{"--file", f->file}, {"--job", f->job}, {"--predictions", f->predictions}};
+    struct output_ask ask = {
+        .flag = "eval: --predictions", .path = f->predictions, .data = f->dir, .other = other, .n = 2};
+    if (f->predictions)
+        TRY(predictions_check(&ask, f));
+    ask.flag = "eval: --output";
+    ask.path = f->output;
+    ask.n = 3;
+    return f->output ? output_check(&ask) : STATUS_OK;
+}
+
 enum status eval_predictions(const struct eval_flags *f, const struct eval_data *data, const struct answer *answers) {
     size_t first = 0;
-    if (f->file || f->format != SOURCE_TWEET_EVAL || strcmp(f->task, "stance") != 0)
+    if (!is_stance(f))
         return ids_write(f->predictions, data, answers, data->source.n);
     TRY(file_make_folders(f->predictions));
     for (size_t i = 0; tweet_eval_targets[i]; i++)

@@ -11,14 +11,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-// What a run makes below its out.
-static const char *const made[] = {"model", "artifacts", "tensorboard"};
-#define MADE (sizeof made / sizeof *made)
-
-// What it writes there besides.
-static const char *const written[] = {"report.json", "report.md", "job.yaml", "events.jsonl", ".owner"};
-#define WRITTEN (sizeof written / sizeof *written)
-
 struct place {
     const char *key;
     const char *path; // NULL: not a path in this job
@@ -27,6 +19,9 @@ struct place {
 
 static enum status place_refuse(const struct place *place, const char *relation, const char *path, const char *does,
                                 const struct job *job) {
+    if (strcmp(place->path, path) == 0) // as they are written
+        return status_set(STATUS_USAGE, "%s: %s is what the run %s (out: %s): choose another %s, or another out",
+                          place->key, place->path, does, job->out, place->key);
     return status_set(STATUS_USAGE, "%s: %s %s %s, which the run %s (out: %s): choose another %s, or another out",
                       place->key, place->path, relation, path, does, job->out, place->key);
 }
@@ -58,10 +53,10 @@ static enum status place_apart(const struct place *place, const struct job *job)
     if (!place->path)
         return STATUS_OK;
     TRY(file_real(&own, place->path));
-    for (size_t i = 0; i < MADE && status == STATUS_OK; i++)
-        status = place_one(place, own, made[i], job);
-    for (size_t i = 0; i < WRITTEN && status == STATUS_OK; i++)
-        status = place_one(place, own, written[i], job);
+    for (size_t i = 0; taken_made[i] && status == STATUS_OK; i++)
+        status = place_one(place, own, taken_made[i], job);
+    for (size_t i = 0; taken_written[i] && status == STATUS_OK; i++)
+        status = place_one(place, own, taken_written[i], job);
     free(own);
     return status;
 }
@@ -91,9 +86,9 @@ static enum status places_taken(const struct job *job) {
     enum status status = STATUS_OK;
     TRY(file_real(&checkpoints, job->checkpoints.dir));
     const struct taken_ask asks[] = {
-        {"out", job->out, checkpoints, false},
-        {"checkpoints.dir", job->checkpoints.dir, NULL, false},
-        {"data.cache", job->data.cache, checkpoints, false},
+        {"out", job->out, checkpoints, TAKEN_OUT},
+        {"checkpoints.dir", job->checkpoints.dir, NULL, TAKEN_KEPT},
+        {"data.cache", job->data.cache, checkpoints, TAKEN_KEPT},
     };
     for (size_t i = 0; i < sizeof asks / sizeof *asks && status == STATUS_OK; i++)
         status = taken_check(&asks[i]);
@@ -130,9 +125,9 @@ static enum status places_artifacts(const struct job *job) {
 }
 
 static enum status places_fit(const struct job *job) {
-    for (size_t i = 0; i < WRITTEN; i++)
-        if (written[i][0] != '.') // who holds the folder looks at that
-            TRY(place_fits(job, written[i], false));
+    for (size_t i = 0; taken_written[i]; i++)
+        if (taken_written[i][0] != '.') // who holds the folder looks at that
+            TRY(place_fits(job, taken_written[i], false));
     TRY(place_fits(job, "artifacts", true));
     if (job->log.tensorboard)
         TRY(place_fits(job, "tensorboard", true));

@@ -8,16 +8,30 @@
 
 #include <stdbool.h>
 
+// What `path` is to become.
+enum taken_as {
+    TAKEN_KEPT,     // a folder that keeps files: checkpoints.dir, data.cache
+    TAKEN_OUT,      // a run's folder, whose start removes temporary names in it
+    TAKEN_MODEL,    // a directory of model files, replaced as a whole: it may be one now, and only lie in none
+    TAKEN_ARCHIVES, // a folder that an archive is put into, beside a run's if need be
+    TAKEN_FILE,     // one file
+};
+
 struct taken_ask {
     const char *key;         // for the message: "out"
     const char *path;        // as given; where links and ".." lead counts
     const char *checkpoints; // a folder that will hold checkpoints, or NULL: those that do are known by themselves
-    bool replaces;           // it is itself a model, written as a whole: it may be one now, and only lie in none
+    enum taken_as as;
 };
 
 // STATUS_USAGE if `path` is or lies in a checkpoint, in a name that a run gives or removes in its folder of checkpoints
-// (step-N, .tmp-step-N-…), in a name of what is on its way in a run's folder or its artifacts, or in a directory of
-// model files that this program made. Writes nothing; what is not there yet counts by its name.
+// (steps_name_is_given) or beside its .owner (owner_name_is_given), in a temporary name (file_is_temporary, wherever it
+// lies: the next start or export there removes it), in a run's model, artifacts or tensorboard, or in a directory of
+// model files that this program made; of a file: of any model files, or if it is one of a run's or a sweep's own.
+// Writes nothing; what is not there yet counts by its name.
 enum status taken_check(const struct taken_ask *ask);
+
+// What a run makes below its out, and what it writes there besides; NULL behind the last.
+extern const char *const taken_made[], *const taken_written[];
 
 #endif

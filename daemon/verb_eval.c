@@ -39,7 +39,7 @@ static enum status eval_check(const struct eval_flags *f) {
     if (f->dir && !f->task && f->format == SOURCE_TWEET_EVAL)
         return status_set(STATUS_USAGE, "eval: --data.task TASK is required with data in TweetEval's layout%s",
                           eval_format_hint(f->dir, hint, sizeof hint));
-    return STATUS_OK;
+    return eval_outputs_check(f);
 }
 
 static enum status eval_answers(struct answer **answers, float **scores, const struct eval_flags *f,

@@ -71,7 +71,7 @@ static enum status export_check_foreign(const char *out, const char *given) {
 
 // `given` is `out` as the user wrote it. An archive is put beside other files.
 static enum status export_check_out(const char *out, const char *given, bool directory) {
-    TRY(taken_check(&(struct taken_ask){"export: --out", given, NULL, directory}));
+    TRY(taken_check(&(struct taken_ask){"export: --out", given, NULL, directory ? TAKEN_MODEL : TAKEN_ARCHIVES}));
     if (!file_exists(out))
         return STATUS_OK;
     if (!file_is_folder(out))

@@ -57,7 +57,8 @@ class Apart(Places):
                                 (f"{out}/artifacts", "is"), (f"{out}/tensorboard/x", "lies in"), (self.path("link/model/c"), "lies in"),
                                 (self.path("way/../k/model"), "is"), (self.path("to"), "is"), (self.path("k/none/../../to/c"), "lies in")):
                 with self.subTest(key=key, place=place):
-                    self.refused(self.keys(out, **{key: place}), f"{key}: {place} {word} {out}/", "out: " + out, verbs=("run",))
+                    word += " what the run makes" if place in (f"{out}/model", f"{out}/artifacts") else f" {out}/"
+                    self.refused(self.keys(out, **{key: place}), f"{key}: {place} {word}", "out: " + out, verbs=("run",))
         self.refused(self.keys(out, **{"checkpoints.dir": out}), f"checkpoints.dir: {out} holds {out}/model", "out: ")
         self.refused(self.keys(out, **{"checkpoints.dir": self.root_of()}), "checkpoints.dir", "holds", "out: ", verbs=("run",))
         self.assertFalse(os.path.exists(out), "nothing was written")
@@ -117,7 +118,10 @@ class Taken(Places):
         for place, word in (("o/checkpoints/step-00000002", "is"), ("o/checkpoints/step-00000002/b", "lies in"), ("o/checkpoints/latest/b/c", "lies in"),
                             ("to", "is"), ("o/checkpoints/step-00000099", "is"), ("o/checkpoints/.tmp-step-00000099-b", "is"),
                             ("o/checkpoints/.tmp-step-x/y", "lies in"), ("o/x/../checkpoints/step-00000002", "is"), ("o/.b.tmp-1", "is"),
-                            ("o/artifacts/.b.old-2/c", "lies in"), ("o/model", "is"), ("o/model/b", "lies in"), ("o/model/b/c", "lies in")):
+                            ("o/artifacts/.b.old-2/c", "lies in"), ("o/checkpoints/.latest.tmp-1", "is"),
+                            ("o/checkpoints/.best.tmp-x/c", "lies in"), ("o/checkpoints/step-00000001.aside-1", "is"), ("o/checkpoints/latest.aside-2/c", "lies in"),
+                            ("o/checkpoints/step-7", "is"), ("o/.owner.next-a", "is"), ("o/.owner.tmp-a/c", "lies in"), ("o/artifacts/b", "lies in"),
+                            ("o/tensorboard", "is"), ("o/model", "is"), ("o/model/b", "lies in"), ("o/model/b/c", "lies in")):
             place = self.path(place)
             with self.subTest(place=place):
                 self.refused(self.keys(place), f"out: {place} {word} {a}/", "choose another folder", verbs=("run",))
@@ -128,6 +132,9 @@ class Taken(Places):
                         continue
                     result = s.run("export", "--from", os.path.join(self.done, "model"), "--to", kind, "--out", place)
                     self.assertExit(result, 64, f"export: --out: {place} {word} {a}/")
+        for place in ("o/artifacts", "o/checkpoints", "o/shards"):  # a start clears its out of temporary names
+            self.refused(self.keys(self.path(place)), f"out: {self.path(place)} is {a}/", verbs=("run",))
+        self.refused(self.keys(other, **{"checkpoints.dir": self.path("o/artifacts")}), "checkpoints.dir: ", verbs=("run",))
         self.refused(self.keys(self.path("o/checkpoints/step-00000002/b")), "out: ", verbs=("run", "dry", "doctor", "sweep"))
         self.assertExit(s.run("prepare", *self.keys(self.path("o/model/x"))), 64, "o/model/x lies in")
         self.assertEqual(self.tree(self.folder), before, "nothing was written")
@@ -173,10 +180,66 @@ class Taken(Places):
                 self.refused(self.keys(self.path(f"r{i}")), f"out: {path} is ", "move it away or choose another out", verbs=("run", "dry"))
                 self.assertEqual(self.tree(self.path(f"r{i}"))[-1], path)
 
+    def test_beside_a_run(self):
+        """What is only in its folder, and an archive among its own."""
+        out = self.copy()
+        for place in ("o/inner", "o/checkpoints/step-b", "o/checkpoints/b/step-00000002", "o/model-b"):
+            self.assertExit(s.run("run", *self.keys(self.path(place))), 0)
+        self.assertExit(s.run("export", "--from", os.path.join(self.done, "model"), "--to", "sagemaker", "--out", os.path.join(out, "artifacts")), 0)
+        self.assertExit(s.run("inspect", "--verify", out), 0)
+
     def test_names_alone(self):
-        """Where no run saves, such a name is as good as another."""
-        for name in ("e/step-00000002", "e/.b.tmp-1", "e/.tmp-step-b"):
-            self.assertExit(s.run("export", "--from", os.path.join(self.done, "model"), "--to", "hf", "--out", self.path(name)), 0)
+        """Where no run saves, such a name is as good as another; a temporary one is whoever's that writes beside it."""
+        export = lambda name: s.run("export", "--from", os.path.join(self.done, "model"), "--to", "hf", "--out", self.path(name))
+        for name in ("e/step-00000002", "e/.tmp-step-b", "e/.latest.tmp-b", "e/model"):
+            self.assertExit(export(name), 0)
+        for name in ("e/.b.tmp-1", "e/.b.old-2/c"):
+            self.assertExit(export(name), 64, "of what is on its way")
+        self.put("e/job.yaml")  # anybody's
+        self.assertExit(s.run("run", *self.keys(self.path("e/artifacts"))), 0)
+
+
+class Outputs(Places):
+    """A file that is named to be written replaces none that is read, nor one that others live by."""
+
+    def test_what_is_read(self):
+        data, model = shutil.copytree(self.data, self.path("dd")), os.path.join(self.done, "model")
+        with open(self.path("v.csv"), "w", encoding="utf-8") as file:
+            file.write("text,label\nso glad,joy\n")
+        os.symlink("v.csv", self.path("l.csv"))
+        os.link(self.path("v.csv"), self.path("h.csv"))
+        os.symlink(".", self.path("here"))
+        for flag in ("--output", "--predictions"):
+            for name in ("v.csv", "l.csv", "h.csv", "here/v.csv", "none/../v.csv"):
+                self.assertExit(s.run("eval", "--model", model, "--file", self.path("v.csv"), flag, self.path(name)), 64, f"eval: {flag} {self.path(name)} is the file of --file")
+            for name in ("test_text.txt", "test_labels.txt", "train_text.txt", "mapping.txt"):
+                self.assertExit(s.run("eval", "--model", model, "--data.dir", data, "--data.task", "emotion", flag, f"{data}/emotion/{name}"), 64, f"is a file of the data in {data}")
+        both = self.path("a.txt")
+        self.assertExit(s.run("eval", "--model", model, "--file", self.path("v.csv"), "--output", both, "--predictions", both), 64, "is the file of --predictions")
+        self.assertExit(s.run("bench", "step", *self.keys(self.path("k")), "--trace", f"{self.data}/emotion/val_text.txt"), 64, "bench step: --trace ", "data")
+        self.assertFalse(os.path.exists(both))
+        for _ in range(2):  # the second replaces the first
+            self.assertExit(s.run("eval", "--model", model, "--file", self.path("v.csv"), "--output", both), 0)
+
+    def test_what_a_run_made(self):
+        out, before = self.copy(), None
+        names = ("model/model.safetensors", "model/new.txt", "checkpoints/step-00000002/checkpoint.h5", "checkpoints/latest", "checkpoints/latest/x", "checkpoints/best",
+                 "job.yaml", "report.json", "report.md", "events.jsonl", "events.rank-1.jsonl", ".owner", ".x.tmp-1", "artifacts/job-hf.tar.gz", "shards/x.shard")
+        before = {name: os.stat(os.path.join(out, name)).st_mtime_ns for name in names if os.path.exists(os.path.join(out, name))}
+        for name in names:
+            path = os.path.join(out, name)
+            with self.subTest(name=name):
+                for command in (("eval", "--model", os.path.join(self.done, "model"), "--data.dir", self.data, "--data.task", "emotion", "--output"),
+                                ("bench", "step", *self.keys(self.path("k")), "--trace")):
+                    self.assertExit(s.run(*command, path), 64, f"{command[-1]}: {path} ", "choose another file")
+        self.assertEqual(before, {name: os.stat(os.path.join(out, name)).st_mtime_ns for name in before})
+        base = s.model_make(self.path("base"), labels=["a", "b"])
+        job = os.path.join(out, "job.yaml")
+        self.assertExit(s.run("eval", "--model", self.done + "/model", "--data.dir", self.data, "--data.task", "emotion", "--output", f"{base}/config.json"), 64, "a folder of model files")
+        self.assertExit(s.run("bench", "step", job, "--trace", job), 64, "is the file of the job")
+        self.put("w/sweep.json")
+        self.assertExit(s.run("eval", "--model", self.done + "/model", "--data.dir", self.data, "--data.task", "emotion", "--predictions", self.path("w/sweep.md")), 64, "a sweep writes")
+        self.assertExit(s.run("eval", "--model", self.done + "/model", "--data.dir", self.data, "--data.task", "emotion", "--output", os.path.join(out, "answers.jsonl")), 0)
 
 
 class Foreign(Places):
