@@ -2,12 +2,14 @@
 // The job, opened as run opens it, with nothing written.
 #include "daemon/doctor.h"
 
+#include "daemon/intact.h"
 #include "daemon/places.h"
 
 #include <stdlib.h>
 
 static enum status job_look(struct doctor *d, struct comm *comm) {
     TRY(places_agree(d->job, comm));
+    TRY(intact_base(d->job, comm));
     TRY(base_open(&d->base, d->job, comm));
     d->trainer = calloc(1, sizeof *d->trainer);
     if (!d->trainer)

@@ -8,6 +8,7 @@
 #include "export/sums.h"
 #include "train/card.h"
 #include "train/folder.h"
+#include "train/report_sums.h"
 #include "train/report_text.h"
 
 static enum status run_may(const void *context) {
@@ -117,17 +118,24 @@ static bool run_has(const struct job *job, const char *name) {
     return has;
 }
 
-// Whether a report is there and can be read, for the one that a machine reads.
-static bool run_has_report(const struct job *job) {
+static bool run_is_report(const struct job *job) {
     json_t *report = NULL;
-    char *path = path_join(job->out, "report.json");
-    bool there = path && file_exists(path), whole = there && report_read(&report, job->out) == STATUS_OK;
-    whole = whole && json_is_object(json_object_get(report, "val"));
-    if (there && !whole)
-        log_warn("%s: damaged, or not a report: made again", path);
+    bool is = report_read(&report, job->out) == STATUS_OK && json_is_object(json_object_get(report, "val"));
     json_decref(report);
-    free(path);
-    return whole && run_has(job, "report.md");
+    return is;
+}
+
+// Whether both forms of the report are there, and as the run wrote them.
+static bool run_has_report(const struct trainer *t) {
+    const struct job *job = t->job;
+    bool there = run_has(job, REPORT_JSON), whole = there && run_is_report(job);
+    if (there && !whole)
+        log_warn("%s/" REPORT_JSON ": damaged, or not a report: made again", job->out);
+    else if (whole && report_sums_check(&t->previous.report, job->out) != STATUS_OK) {
+        log_warn("%s: made again", status_message());
+        return false;
+    }
+    return whole && run_has(job, REPORT_MARKDOWN);
 }
 
 static bool run_has_artifact(const struct job *job, const struct exporter *exporter) {
@@ -152,25 +160,25 @@ static bool run_same_artifact(const struct job *job, const struct exporter *expo
     return same;
 }
 
-// Whether the files of <out>/model are those that were written.
-static bool run_same_model(const char *folder) {
-    struct sums sums;
-    bool same = sums_read(&sums, folder) == STATUS_OK && sums_check(NULL, &sums, folder) == STATUS_OK;
-    if (!same)
-        log_warn("%s: made again", status_message());
-    sums_release(&sums);
-    return same;
+// Whether <out>/model is whole: its list is there and nothing of it has changed, and it opens.
+static enum status run_check_model(const char *folder, struct pool *pool) {
+    struct model model;
+    bool listed;
+    TRY(sums_verify(&listed, folder));
+    if (!listed)
+        return status_set(STATUS_DATA, "%s/" SUMS_NAME ": is missing", folder);
+    TRY(model_open(&model, folder, pool));
+    model_close(&model);
+    return STATUS_OK;
 }
 
-// Whether <out>/model is whole: it opens, its card is there, and nothing of it has changed.
 static bool run_has_model(const char *folder, struct pool *pool) {
-    struct model model;
-    char *card = path_join(folder, "README.md");
-    bool whole = card && file_exists(card) && model_is(folder) && model_open(&model, folder, pool) == STATUS_OK;
-    if (whole)
-        model_close(&model);
-    free(card);
-    return whole && run_same_model(folder);
+    if (!file_is_folder(folder))
+        return false;
+    bool whole = run_check_model(folder, pool) == STATUS_OK;
+    if (!whole)
+        log_warn("%s: %s is made again", status_message(), folder);
+    return whole;
 }
 
 // Whether <out>/model was written in another dtype than the job wants now.
@@ -192,7 +200,7 @@ static uint32_t run_look(const struct trainer *t) {
     char *folder = path_join(t->job->out, "model");
     bool other = !folder || ((t->complete || t->idle) && run_other_dtype(t, folder));
     uint32_t make = 0;
-    make |= !t->complete || !run_has_report(t->job) ? RUN_MAKES_REPORT : 0;
+    make |= !t->complete || !run_has_report(t) ? RUN_MAKES_REPORT : 0;
     make |= other || !run_made(t, "model") || !run_has_model(folder, t->pool) ? RUN_MAKES_MODEL : 0;
     for (unsigned i = 0; exporters[i].kind; i++)
         if (t->job->export.to[exporters[i].job] &&

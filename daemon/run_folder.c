@@ -2,10 +2,12 @@
 #include "daemon/run_folder.h"
 
 #include "base/file.h"
+#include "base/log.h"
 #include "base/markup.h"
 #include "checkpoints/checkpoint.h"
 #include "model/model.h"
 #include "train/history.h"
+#include "train/report_sums.h"
 #include "train/report_text.h"
 
 #include <math.h>
@@ -28,10 +30,11 @@ static json_t *history_json(const struct history *h) {
 }
 
 static json_t *progress_json(const struct history *h, bool finished) {
-    return json_pack("{s:b, s:I, s:I, s:I, s:s, s:o, s:o, s:I, s:f, s:o}", "finished", finished, "step",
-                     (json_int_t)h->step, "epoch", (json_int_t)h->epoch, "steps_total", (json_int_t)h->steps_total,
-                     "ended", h->ended, "loss", real_or_null(h->loss), "tweets_per_s", real_or_null(h->tweets_per_s),
-                     "starts", (json_int_t)h->starts, "seconds", h->active, "history", history_json(h));
+    json_t *epoch = h->epoch ? json_integer((json_int_t)h->epoch) : json_null(); // they count from 1
+    return json_pack("{s:b, s:I, s:o, s:I, s:s, s:o, s:o, s:I, s:f, s:o}", "finished", finished, "step",
+                     (json_int_t)h->step, "epoch", epoch, "steps_total", (json_int_t)h->steps_total, "ended", h->ended,
+                     "loss", real_or_null(h->loss), "tweets_per_s", real_or_null(h->tweets_per_s), "starts",
+                     (json_int_t)h->starts, "seconds", h->active, "history", history_json(h));
 }
 
 static char *folder_file(const char *folder, const char *name) {
@@ -89,6 +92,8 @@ enum status run_folder_open(struct run_folder *out, const char *path) {
     TRY_GOTO(folder_report(out), done);
     TRY_GOTO(folder_job(out), done);
     out->finished = folder_finished(out, &history);
+    if (out->finished && report_sums_check(&history.report, path) != STATUS_OK)
+        log_warn("%s: the same run, started again, makes it anew", status_message());
     out->progress = progress_json(&history, out->finished);
     status = out->progress ? STATUS_OK : status_set(STATUS_SYSTEM, "report: no memory");
 done:
@@ -113,9 +118,11 @@ static long long count(const json_t *object, const char *key) {
 static void progress_line(struct text *out, const struct run_folder *run) {
     const json_t *p = run->progress, *loss = json_object_get(p, "loss"), *rate = json_object_get(p, "tweets_per_s");
     const char *ended = json_string_value(json_object_get(p, "ended"));
-    text_printf(out, "Not finished: at step %lld of %lld (epoch %lld) after %lld start%s and %.0f s; ",
-                count(p, "step"), count(p, "steps_total"), count(p, "epoch"), count(p, "starts"),
-                count(p, "starts") == 1 ? "" : "s", json_number_value(json_object_get(p, "seconds")));
+    text_printf(out, "Not finished: at step %lld of %lld ", count(p, "step"), count(p, "steps_total"));
+    if (count(p, "epoch"))
+        text_printf(out, "(epoch %lld) ", count(p, "epoch"));
+    text_printf(out, "after %lld start%s and %.0f s; ", count(p, "starts"), count(p, "starts") == 1 ? "" : "s",
+                json_number_value(json_object_get(p, "seconds")));
     text_puts(out, strcmp(ended, "no stop event") == 0 ? "no stop event: it runs, or was killed" : ended);
     if (json_is_number(loss) && json_is_number(rate))
         text_printf(out, "; loss %.4f, %.1f tweets/s", json_number_value(loss), json_number_value(rate));

@@ -7,6 +7,7 @@
 #include "checkpoints/steps.h"
 #include "daemon/run_export.h"
 #include "train/history.h"
+#include "train/report_sums.h"
 #include "train/report_text.h"
 
 #include <math.h>
@@ -149,7 +150,8 @@ static enum status cell_look(struct sweep_cell *cell, const struct sweep *s, con
         cell->state = SWEEP_DIVERGED;
         cell->step = history->step;
     }
-    if (settled && strcmp(history->ended, "end") == 0 && run_outputs(cell->job) && sweep_cell_read(cell) == STATUS_OK)
+    if (settled && strcmp(history->ended, "end") == 0 && run_outputs(cell->job) &&
+        report_sums_check(&history->report, cell->job->out) == STATUS_OK && sweep_cell_read(cell) == STATUS_OK)
         cell->state = SWEEP_DONE;
     return STATUS_OK;
 }

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "daemon/flags.h"
 #include "daemon/follow.h"
+#include "daemon/intact.h"
 #include "daemon/subject.h"
 #include "daemon/taken.h"
 #include "export/export.h"
@@ -152,6 +153,8 @@ static enum status export_target_run(const struct export_flags *f) {
     struct export_source source = {.job = f->job};
     struct export_result result = {0};
     enum status status;
+    if (model_is(f->from)) // before its weights get a fresh list
+        TRY(intact_check("export: --from", f->from));
     TRY(pool_open(&source.pool, 0));
     TRY_GOTO(model_is(f->from) ? export_source_read(&source, f->from)
                                : follow_read(f->from, export_source_read, &source),

@@ -7,6 +7,7 @@
 #include "comm/watch.h"
 #include "daemon/dry_run.h"
 #include "daemon/flags.h"
+#include "daemon/intact.h"
 #include "daemon/places.h"
 #include "daemon/run_job.h"
 #include "train/report_text.h"
@@ -40,6 +41,8 @@ static enum status run_world(const struct job *job, struct comm *comm, const str
     struct base base = {0};
     struct run_result result;
     enum status status = places_agree(job, comm);
+    if (status == STATUS_OK)
+        status = intact_base(job, comm);
     if (status == STATUS_OK)
         status = base_open(&base, job, comm);
     if (status != STATUS_OK && comm_speaks(comm))

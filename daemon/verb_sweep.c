@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "checkpoints/owner.h"
+#include "daemon/intact.h"
 #include "daemon/places.h"
 #include "daemon/run_job.h"
 #include "daemon/sweep.h"
@@ -199,6 +200,7 @@ static enum status sweep_phases(struct sweep *s, struct base *base, struct comm 
     struct owner *owner = NULL;
     TRY(comm_agree(comm, stop_install()));
     TRY(comm_agree(comm, comm->rank == 0 ? sweep_kind(s->job) : STATUS_OK));
+    TRY(intact_base(s->cells[0].job, comm));
     TRY(base_open(base, s->cells[0].job, comm));
     TRY(sweep_look(s, base, comm));
     TRY(comm_agree(comm, comm->rank == 0 ? sweep_places(s) : STATUS_OK));

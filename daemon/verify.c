@@ -76,16 +76,12 @@ static enum status verify_tokenizer(const char *folder) {
 
 // The list first: it says which file is damaged, where a reader would only say that it makes no sense.
 static enum status verify_model(enum verify_depth *depth, const char *path) {
-    struct sums sums;
-    TRY(sums_read(&sums, path));
-    enum status status = sums.n ? sums_check(NULL, &sums, path) : STATUS_OK;
-    if (status == STATUS_OK)
-        status = verify_structure(INSPECT_MODEL, path);
-    if (status == STATUS_OK)
-        status = verify_tokenizer(path);
-    *depth = sums.n ? VERIFY_HASHES : VERIFY_STRUCTURE;
-    sums_release(&sums);
-    return status;
+    bool listed;
+    enum status status = sums_verify(&listed, path);
+    *depth = listed ? VERIFY_HASHES : VERIFY_STRUCTURE;
+    TRY(status);
+    TRY(verify_structure(INSPECT_MODEL, path));
+    return verify_tokenizer(path);
 }
 
 // The list beside it knows a model directory's own files.

@@ -164,22 +164,25 @@ static enum status checkpoints(struct verify *v, const char *folder) {
 
 // ---- events, and what they say of exports
 
+#define EVENT_FIX " (a start passes over this line; to mend the file, remove it)"
+
 static enum status check_event(json_t **out, const char *line, size_t size, const char *path, size_t number) {
     json_error_t error;
     *out = json_loadb(line, size, JSON_REJECT_DUPLICATES, &error);
     if (!*out)
-        return status_set(STATUS_DATA, "%s:%zu: %s", path, number, error.text);
+        return status_set(STATUS_DATA, "%s:%zu: %s" EVENT_FIX, path, number, error.text);
     if (json_is_string(json_object_get(*out, "event")) && json_is_number(json_object_get(*out, "time")))
         return STATUS_OK;
     json_decref(*out);
-    return status_set(STATUS_DATA, "%s:%zu: no event: it has no \"event\" or no \"time\"", path, number);
+    return status_set(STATUS_DATA, "%s:%zu: no event: it has no \"event\" or no \"time\"" EVENT_FIX, path, number);
 }
 
 // What the events say of the folder.
 struct told {
-    json_t *exports; // the SHA-256 of each file that an export made, by its name; later exports come later
-    bool resumed;    // the next `start` goes on
-    bool ended;      // nothing came after the run's end
+    json_t *exports;              // the SHA-256 of each file that an export made, by its name; later exports come later
+    struct history_report report; // of the last `end`
+    bool resumed;                 // the next `start` goes on
+    bool ended;                   // nothing came after the run's end
 };
 
 static void exports_add(json_t *exports, const json_t *event) {
@@ -207,6 +210,8 @@ static void told_add(struct told *told, const json_t *event) {
     if (strcmp(name, "export") == 0)
         exports_add(told->exports, event);
     told->resumed = strcmp(name, "resume") == 0 || (told->resumed && !start);
+    if (strcmp(name, "end") == 0)
+        history_end_report(&told->report, event);
     told->ended = strcmp(name, "end") == 0 || (told->ended && strcmp(name, "export") == 0);
 }
 
@@ -214,19 +219,20 @@ static enum status check_events(struct told *told, bool *half, const char *path)
     char *bytes;
     size_t size, number = 1;
     TRY(file_read(&bytes, &size, path, HISTORY_MAX));
-    enum status status = STATUS_OK;
     const char *at = bytes, *end = bytes + size, *stop;
-    for (; status == STATUS_OK && at < end && (stop = memchr(at, '\n', (size_t)(end - at))); at = stop + 1, number++) {
+    char why[1024] = "";
+    for (; at < end && (stop = memchr(at, '\n', (size_t)(end - at))); at = stop + 1, number++) {
         json_t *event;
-        status = check_event(&event, at, (size_t)(stop - at), path, number);
-        if (status == STATUS_OK) {
+        if (check_event(&event, at, (size_t)(stop - at), path, number) == STATUS_OK) {
             told_add(told, event);
             json_decref(event);
+        } else if (!*why) { // the first of them is named; the others still tell of the run
+            snprintf(why, sizeof why, "%s", status_message());
         }
     }
-    *half = status == STATUS_OK && at < end;
+    *half = at < end;
     free(bytes);
-    return status;
+    return *why ? status_set(STATUS_DATA, "%s", why) : STATUS_OK;
 }
 
 static enum status events_item(struct verify *v, struct told *told, const char *name) {
@@ -241,12 +247,12 @@ static enum status events_item(struct verify *v, struct told *told, const char *
 
 // ---- what exports made
 
-static enum status check_published(const char *path, const char *wanted) {
+static enum status check_published(const char *path, const char *wanted, const char *event) {
     char sha256[65];
     TRY(hash_sha256_file(sha256, path));
     if (!wanted || strcmp(sha256, wanted) == 0)
         return STATUS_OK;
-    return status_set(STATUS_DATA, "%s: its SHA-256 is not the one of the run's export event", path);
+    return status_set(STATUS_DATA, "%s: its SHA-256 is not the one of the run's %s event", path, event);
 }
 
 static enum status archive_item(struct verify *v, const json_t *exports, const char *name) {
@@ -258,7 +264,7 @@ static enum status archive_item(struct verify *v, const json_t *exports, const c
     if (status == STATUS_OK && !wanted && (file_is_temporary(name) || inspect_kind_of(&kind, path) != STATUS_OK)) {
         status = note(v, below, "no artifact that is known: not looked at");
     } else if (status == STATUS_OK) {
-        status = check_published(path, wanted);
+        status = check_published(path, wanted, "export");
         if (status == STATUS_OK)
             status = inspect_kind_of(&kind, path);
         if (status == STATUS_OK)
@@ -313,7 +319,7 @@ static enum status model_item(struct verify *v, const json_t *exports) {
     char *path = path_join(v->path, "model"), *weights = path ? path_join(path, "model.safetensors") : NULL;
     enum status status = weights ? verify_one(&depth, INSPECT_MODEL, path) : no_memory(v);
     if (status == STATUS_OK && wanted)
-        status = check_published(weights, wanted);
+        status = check_published(weights, wanted, "export");
     if (status == STATUS_OK && depth != VERIFY_HASHES)
         status = status_set(STATUS_DATA, "%s/" SUMS_NAME ": is missing: a run writes it with its model", path);
     free(weights);
@@ -359,16 +365,30 @@ static enum status check_job(char **checkpoints_dir, const char *path) {
     return status == STATUS_USAGE ? status_set(STATUS_DATA, "%s", status_message()) : status;
 }
 
-static enum status texts(struct verify *v, char **checkpoints_dir) {
-    char *job = path_join(v->path, "job.yaml"), *report = path_join(v->path, "report.json");
-    enum status status = job && report ? STATUS_OK : no_memory(v);
+static enum status job_item(struct verify *v, char **checkpoints_dir) {
+    char *job = path_join(v->path, "job.yaml");
+    enum status status = job ? STATUS_OK : no_memory(v);
     if (status == STATUS_OK && file_named(job))
         status = item(v, "job.yaml", "job", check_job(checkpoints_dir, job), VERIFY_STRUCTURE);
-    if (status == STATUS_OK && file_named(report))
-        status = item(v, "report.json", "report", check_report(report), VERIFY_STRUCTURE);
-    free(report);
     free(job);
     return status;
+}
+
+// `wanted`: the SHA-256 that the end event tells, if nothing came after it; "": none. What is made for people has no
+// structure to look at.
+static enum status report_item(struct verify *v, const char *name, bool json, const char *wanted) {
+    char *path = path_join(v->path, name);
+    enum status status = path && json && file_named(path) ? check_report(path) : path ? STATUS_OK : no_memory(v);
+    bool looks = path && file_named(path) && (json || *wanted);
+    if (looks && status == STATUS_OK && *wanted)
+        status = check_published(path, wanted, "end");
+    free(path);
+    return looks ? item(v, name, "report", status, *wanted ? VERIFY_HASHES : VERIFY_STRUCTURE) : status;
+}
+
+static enum status report_items(struct verify *v, const struct told *told) {
+    TRY(report_item(v, REPORT_JSON, true, told->ended ? told->report.json : ""));
+    return report_item(v, REPORT_MARKDOWN, false, told->ended ? told->report.markdown : "");
 }
 
 // A run makes it before its job.yaml, and tells its exports there before its report.
@@ -449,9 +469,11 @@ static enum status run_parts(struct verify *v, const struct told *told, const ch
 
 static enum status run(struct verify *v, struct told *told) {
     char *elsewhere = NULL;
-    enum status status = texts(v, &elsewhere);
+    enum status status = job_item(v, &elsewhere);
     if (status == STATUS_OK)
         status = run_events(v, told);
+    if (status == STATUS_OK)
+        status = report_items(v, told);
     if (status == STATUS_OK)
         status = run_parts(v, told, elsewhere);
     free(elsewhere);

@@ -225,3 +225,13 @@ enum status sums_check(size_t *others, const struct sums *sums, const char *fold
     text_release(&wrong);
     return status;
 }
+
+enum status sums_verify(bool *listed, const char *folder) {
+    struct sums sums;
+    *listed = true;
+    TRY(sums_read(&sums, folder));
+    *listed = sums.n > 0;
+    enum status status = *listed ? sums_check(NULL, &sums, folder) : STATUS_OK;
+    sums_release(&sums);
+    return status;
+}

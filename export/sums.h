@@ -46,5 +46,8 @@ enum status sums_write(const char *folder);
 enum status sums_check(size_t *others, const struct sums *sums, const char *folder);
 // One of them.
 enum status sums_check_file(const struct sum *sum, const char *folder);
+// The whole: a folder that has a list (`listed`) is as that says; STATUS_DATA: what is not, or a list that can't be
+// read.
+enum status sums_verify(bool *listed, const char *folder);
 
 #endif

@@ -17,6 +17,8 @@
 static enum status stop_event(struct trainer *t, const char *reason, int exit_code, const char *message) {
     event_begin(&t->events, "stop");
     event_integer(&t->events, "step", (int64_t)t->state.step);
+    if (t->state.epoch)
+        event_integer(&t->events, "epoch", (int64_t)t->state.epoch);
     event_string(&t->events, "reason", reason);
     event_integer(&t->events, "exit", exit_code);
     if (t->stop_signal)

@@ -60,6 +60,9 @@ static enum status events_recover(struct events_previous *previous, const char *
     history_warn(&history, path);
     previous->any = history.any;
     previous->step = history.step;
+    previous->end_step = history.end_step;
+    previous->saved_step = history.saved_step;
+    previous->report = history.report;
     snprintf(previous->exported, sizeof previous->exported, "%s", history.exported);
     previous_end(previous, &history);
     history_release(&history);

@@ -28,6 +28,8 @@ struct events_previous {
     double at;                       // time of the last event; 0: none
     char exported[HISTORY_EXPORTED]; // as in struct history
     struct history_lost lost;
+    uint64_t end_step, saved_step; // as in struct history, as is the next
+    struct history_report report;
 };
 
 // Opens for append; a half line left by a crash is cut. `writes`: false on ranks above 0.

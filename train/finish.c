@@ -3,6 +3,7 @@
 #include "train/trainer.h"
 
 #include "base/clock.h"
+#include "train/report_sums.h"
 
 #include <string.h>
 
@@ -99,13 +100,16 @@ enum status trainer_finish(struct trainer *t, bool report) {
 
 enum status trainer_end_event(struct trainer *t) {
     double official;
+    if (t->events.fd < 0)
+        return STATUS_OK;
     evaluation_official(t, &t->best[SPLIT_VAL], &official);
     event_begin(&t->events, "end");
     event_integer(&t->events, "step", (int64_t)t->state.step);
     event_integer(&t->events, "epoch", (int64_t)t->state.epoch);
     text_printf(&t->events.line, ", \"best\": {\"step\": %llu, \"official\": ", (unsigned long long)t->state.best_step);
     json_number_add(&t->events.line, official);
-    text_puts(&t->events.line, "}");
+    text_puts(&t->events.line, "}, \"report\": ");
+    TRY(report_sums_print(&t->events.line, t->job->out));
     event_number(&t->events, "seconds", clock_seconds() - t->started);
     return event_end(&t->events);
 }

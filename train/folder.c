@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/pulse.h"
+#include "checkpoints/steps.h"
 #include "train/stop.h"
 
 #include <inttypes.h>
@@ -18,21 +19,54 @@
 
 // ---- taking it
 
-static enum status claim_kind(const struct job *job) {
-    char *path = path_join(job->out, FOLDER_SWEEP);
-    bool sweep = path && file_exists(path);
+static bool claim_has(const struct job *job, const char *name) {
+    char *path = path_join(job->out, name);
+    bool has = path && file_named(path);
     free(path);
-    return sweep ? status_set(STATUS_USAGE,
-                              "out: %s is a sweep's folder (it holds " FOLDER_SWEEP "): a run needs another out, or "
-                              "start finetuned sweep",
-                              job->out)
-                 : STATUS_OK;
+    return has;
+}
+
+static enum status claim_kind(const struct job *job) {
+    return claim_has(job, FOLDER_SWEEP)
+               ? status_set(STATUS_USAGE,
+                            "out: %s is a sweep's folder (it holds " FOLDER_SWEEP "): a run needs another out, or "
+                            "start finetuned sweep",
+                            job->out)
+               : STATUS_OK;
+}
+
+// A finished run whose checkpoints are not there is not begun anew: that would replace its model and report. An empty
+// folder is a fresh start for all others.
+static enum status claim_finished(const struct job *job) {
+    struct events_previous previous;
+    struct steps steps;
+    if (strcmp(job->checkpoints.resume, "auto") != 0)
+        return STATUS_OK;
+    TRY(steps_list(&steps, job->checkpoints.dir));
+    bool any = steps.n > 0;
+    steps_release(&steps);
+    if (any)
+        return STATUS_OK;
+    TRY(events_look(&previous, job->out));
+    const char *has = !previous.end_step            ? NULL
+                      : claim_has(job, "model")     ? "model"
+                      : claim_has(job, REPORT_JSON) ? REPORT_JSON
+                                                    : NULL;
+    if (!has)
+        return STATUS_OK;
+    return status_set(
+        STATUS_DATA,
+        "checkpoints.dir: %s holds no checkpoint, but %s is of a run that ended at step %llu and has its %s: bring the "
+        "folder back (is its disk mounted? another checkpoints.dir?), set checkpoints.resume: never to train again "
+        "from step 0 and replace what is there, or choose another out",
+        job->checkpoints.dir, job->out, (unsigned long long)previous.end_step, has);
 }
 
 // Whether the folder could be ours.
 static enum status claim_look(const struct job *job) {
     TRY(file_can_make_folders(job->out));
     TRY(owner_ask(job->out, "out"));
+    TRY(claim_finished(job));
     return file_can_make_folders(job->checkpoints.dir);
 }
 
@@ -73,6 +107,7 @@ static enum status claim(struct trainer *t) {
     }
     TRY(file_make_folders(t->job->out));
     TRY(owner_take(&t->owners[0], t->job->out, "out"));
+    TRY(claim_finished(t->job));
     TRY(file_make_folders(t->job->checkpoints.dir));
     enum status status = claim_checkpoints(t);
     memcpy(t->checkpoints.owners, t->owners, sizeof t->owners);
@@ -165,7 +200,13 @@ static enum status settle_sweep(const struct job *job) {
 
 // A run was here, but nothing to go on from is.
 static void settle_afresh(const struct trainer *t) {
-    if (!t->from && t->previous.any && strcmp(t->job->checkpoints.resume, "auto") == 0)
+    if (t->from || !t->previous.any || strcmp(t->job->checkpoints.resume, "auto") != 0)
+        return;
+    if (t->previous.saved_step)
+        log_warn("resume: %s holds no checkpoint, but %s/events.jsonl tells of one of step %llu: a fresh start, those "
+                 "steps are trained again (stop, and bring the folder back if it is only not mounted or named)",
+                 t->job->checkpoints.dir, t->job->out, (unsigned long long)t->previous.saved_step);
+    else
         log_warn("resume: %s holds no checkpoint: a fresh start (%s/events.jsonl ends at step %llu, %s)",
                  t->job->checkpoints.dir, t->job->out, (unsigned long long)t->previous.step, t->previous.ended);
 }

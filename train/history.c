@@ -5,7 +5,6 @@
 #include "base/pulse.h"
 #include "base/log.h"
 
-#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,7 +35,8 @@ static void history_pause(struct history *h, double time) {
 // From step 0: what came before is not of this run.
 static void history_afresh(struct history *h) {
     h->n = 0;
-    h->step = h->epoch = h->end_step = 0;
+    h->step = h->epoch = h->end_step = h->saved_step = 0;
+    h->report = (struct history_report){0};
     h->loss = h->tweets_per_s = (double)NAN;
     h->exported[0] = '\0';
 }
@@ -83,6 +83,7 @@ static void history_resume(struct history *h, const json_t *event) {
             h->evaluations[kept++] = h->evaluations[i];
     h->n = kept;
     h->end_step = h->end_step <= step ? h->end_step : 0;
+    h->saved_step = h->saved_step <= step ? h->saved_step : step;
     h->loss = h->tweets_per_s = (double)NAN;
 }
 
@@ -135,10 +136,26 @@ static void history_ended(struct history *h, const json_t *event, const char *na
 static void history_step(struct history *h, const json_t *event, const char *name) {
     const char *split = json_string_value(json_object_get(event, "split"));
     uint64_t before = h->step;
-    if (!split || strcmp(split, "test") != 0)
+    if (!split || strcmp(split, "test") != 0) {
         take_count(&h->step, event, "step");
-    if (strcmp(name, "checkpoint") == 0 && h->step < before)
+        take_count(&h->epoch, event, "epoch");
+    }
+    if (strcmp(name, "checkpoint") != 0)
+        return;
+    take_count(&h->saved_step, event, "step");
+    if (h->step < before)
         h->step = before;
+}
+
+void history_end_report(struct history_report *out, const json_t *event) {
+    const json_t *report = json_object_get(event, "report");
+    take_word(out->json, sizeof out->json, report, REPORT_JSON);
+    take_word(out->markdown, sizeof out->markdown, report, REPORT_MARKDOWN);
+}
+
+static void history_end(struct history *h, const json_t *event) {
+    take_count(&h->end_step, event, "step");
+    history_end_report(&h->report, event);
 }
 
 static enum status history_event(struct history *h, const json_t *event, const char *name) {
@@ -157,10 +174,9 @@ static enum status history_event(struct history *h, const json_t *event, const c
         h->exported[0] = '\0';
         h->loss = number(event, "loss");
         h->tweets_per_s = number(event, "tweets_per_s");
-        take_count(&h->epoch, event, "epoch");
     }
     if (strcmp(name, "end") == 0)
-        take_count(&h->end_step, event, "step");
+        history_end(h, event);
     history_ended(h, event, name);
     if (strcmp(name, "end") == 0 || strcmp(name, "stop") == 0)
         history_pause(h, time);
@@ -202,8 +218,9 @@ enum status history_parse(struct history *out, size_t *whole, const char *bytes,
 
 void history_warn(const struct history *history, const char *path) {
     if (history->broken)
-        log_warn("%s:%llu: no event of a run; %llu such line%s passed over", path, (unsigned long long)history->first,
-                 (unsigned long long)history->broken, history->broken == 1 ? " is" : "s are");
+        log_warn("%s:%llu: no event of a run; %llu such line%s passed over: remove what is no event", path,
+                 (unsigned long long)history->first, (unsigned long long)history->broken,
+                 history->broken == 1 ? " is" : "s are");
 }
 
 static enum status history_check(struct history *history, const char *path) {

@@ -7,6 +7,7 @@
 
 #include "base/status.h"
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -27,6 +28,14 @@ struct history_lost {
     char host[256], operation[40];
 };
 
+#define REPORT_JSON "report.json"
+#define REPORT_MARKDOWN "report.md"
+
+// The SHA-256 of the report's two files; "": not told.
+struct history_report {
+    char json[65], markdown[65];
+};
+
 #define HISTORY_EXPORTED 128
 
 struct history {
@@ -41,6 +50,8 @@ struct history {
     char ended[64];                    // "end", "stop: signal", … or "no stop event"
     struct history_lost lost;          // of a `stop` event that ended it
     uint64_t end_step;                 // of the last `end` event; 0: none
+    struct history_report report;      // of that event
+    uint64_t saved_step;               // of the newest checkpoint that is told of; 0: none
     char exported[HISTORY_EXPORTED];   // kinds exported since the last step, each with a blank behind it: "model hf "
     char data_hash[33], base_hash[33]; // of the last `start` event
     struct history_evaluation *evaluations;
@@ -58,6 +69,8 @@ void history_warn(const struct history *history, const char *path);
 // <folder>/events.jsonl; nothing (any false) if it is not there. STATUS_DATA: it has lines, and none
 // is an event.
 enum status history_read(struct history *out, const char *folder);
+// What an `end` event says of the report.
+void history_end_report(struct history_report *out, const json_t *event);
 // Whether `kind` is in `exported`.
 bool history_exported(const char *exported, const char *kind);
 void history_release(struct history *history);

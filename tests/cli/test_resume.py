@@ -7,6 +7,7 @@ import signal
 import socket
 import time
 
+import resume_support as r
 import support as s
 
 
@@ -503,9 +504,34 @@ class Refused(Resume):
     def test_empty_or_missing_directory_is_a_fresh_start(self):
         shutil.rmtree(f"{self.out}/checkpoints")
         os.makedirs(f"{self.out}/checkpoints")
-        self.go()
+        self.assertRegex(self.go().err, "tells of one of step [1-9][0-9]*: a fresh start")
         self.assertEqual(s.events(self.out, "resume"), [])
         self.assertEqual(s.tensors_differ(s.checkpoint_tensors(s.checkpoint(self.out)), s.checkpoint_tensors(s.checkpoint(self.unbroken))), [])
+
+    def test_finished_without_its_checkpoints(self):
+        """Never trained over: not where the folder is gone, empty, elsewhere, or nothing but links."""
+        def gone():
+            shutil.rmtree(f"{self.out}/checkpoints")
+        def empty():
+            gone()
+            os.makedirs(f"{self.out}/checkpoints")
+        def links():
+            empty()
+            os.symlink("step-00000006", f"{self.out}/checkpoints/latest")
+        elsewhere = ("--checkpoints.dir", self.path("elsewhere"))
+        for breaks, more in ((gone, ()), (empty, ()), (links, ()), (lambda: None, elsewhere)):
+            shutil.rmtree(self.out, ignore_errors=True)
+            shutil.copytree(self.unbroken, self.out, symlinks=True)
+            breaks()
+            before = r.tree(self.out)
+            for ranks, flags in ((0, ()), (2, ()), (0, ("--dry-run",))):
+                result = s.run("run", self.job, "--out", self.out, *more, *flags, ranks=ranks)
+                self.assertRefused(result, 65, "holds no checkpoint", "ended at step", "checkpoints.resume: never", "another out")
+                self.assertIn(more[1] if more else f"{self.out}/checkpoints", result.err)
+            self.assertEqual(r.tree(self.out), before)
+            self.assertFalse(os.path.exists(self.path("elsewhere")), "nor is an empty folder made")
+        self.go(*elsewhere, "--checkpoints.resume", "never")
+        self.go(*elsewhere)
 
 
 class Failing(Resume):

@@ -172,11 +172,11 @@ class Verify(s.Case):
         items, notes = self.items(self.out, 0)
         self.assertEqual(notes, {})
         shards = [n for n in sorted(os.listdir(os.path.join(self.out, "shards"))) if n.endswith(".shard")]
-        self.assertEqual(sorted(items), sorted(["job.yaml", "events.jsonl", "report.json", "model", "checkpoints/latest", "checkpoints/best",
+        self.assertEqual(sorted(items), sorted(["job.yaml", "events.jsonl", "report.json", "report.md", "model", "checkpoints/latest", "checkpoints/best",
                                                 *(f"checkpoints/step-{n:08d}" for n in (2, 4, 6) if os.path.isdir(f"{self.out}/checkpoints/step-{n:08d}")),
                                                 *(f"shards/{n}" for n in shards), *(f"artifacts/{n}" for n in os.listdir(f"{self.out}/artifacts"))]))
         hashed = {path for path, e in items.items() if e["checked"] == "hashes"}
-        self.assertEqual(hashed, {path for path in items if path.startswith(("shards/", "artifacts/", "checkpoints/step-", "model"))})
+        self.assertEqual(hashed, {path for path in items if path.startswith(("shards/", "artifacts/", "checkpoints/step-", "model", "report."))})
         self.intact(self.out, "intact: ")
         self.intact(os.path.join(self.out, "checkpoints"), "step-00000004")
 
@@ -200,6 +200,7 @@ class Verify(s.Case):
             self.assertEqual({path for path, e in items.items() if not e["intact"]}, set(list(damage)[:n]), name)
             self.assertIn(os.path.basename(name), items[name]["why"])
         self.assertIn("events.jsonl:2", items["events.jsonl"]["why"])
+        self.assertIn("to mend the file, remove it", items["events.jsonl"]["why"])
         result = self.verify(out)
         self.assertExit(result, 65, f"{len(damage)} of {len(items)} things are not intact")
         self.assertEqual(len([line for line in result.out.splitlines() if line.startswith("WRONG")]), len(damage))
@@ -214,6 +215,61 @@ class Verify(s.Case):
         flip(f"{out}/model/model.safetensors", os.path.getsize(f"{out}/model/model.safetensors") - 100)
         self.assertExit(again(), 0, "model.safetensors", "made again")
         self.intact(out, "intact: ")
+
+    def test_damaged_model_is_no_source(self):
+        """Nothing makes a model, with hashes of its own, of one that its list says is damaged."""
+        out = self.copy()
+        model, job = f"{out}/model", f"{out}/job.yaml"
+        flip(f"{model}/model.safetensors", os.path.getsize(f"{model}/model.safetensors") - 100)
+        made = self.path("made")
+        base = ("--model.base", model, "--out", made)
+        for kind in ("hf", "sagemaker"):
+            self.assertRefused(s.run("export", "--from", model, "--to", kind, "--out", made), 65, "--from", "model.safetensors", "finetuned.sha256")
+        for ranks in (0, 2):
+            for verb in (("run",), ("run", "--dry-run"), ("sweep",)):
+                self.assertRefused(s.run(*verb, job, *base, ranks=ranks), 65, "model.base", "model.safetensors", "finetuned.sha256")
+        self.assertFalse(os.path.exists(made))
+        os.remove(f"{model}/finetuned.sha256")  # what was meant is taken
+        self.assertExit(s.run("export", "--from", model, "--to", "hf", "--out", made), 0)
+        self.assertExit(s.run("run", job, "--model.base", model, "--out", self.path("made-of-it"), "--train.max_steps", 1), 0)
+        self.assertExit(s.run("run", job, "--out", out, "--log.level", "warn"), 0, "finetuned.sha256: is missing", "made again")
+        self.intact(out, "intact: ")
+
+    def test_edited_report(self):
+        """Other numbers in good JSON, a line more for people: found, and made again with the run's own."""
+        out = self.copy()
+        again = lambda: s.run("run", f"{out}/job.yaml", "--out", out, "--log.level", "warn")
+        report = s.json_read(f"{out}/report.json")
+        before = report["test"]["accuracy"]
+        for name in ("report.json", "report.md"):
+            with self.subTest(name=name):
+                report["test"]["accuracy"] = 1.0
+                if name == "report.json":
+                    s.json_write(f"{out}/{name}", report)
+                else:
+                    append(f"{out}/{name}", b"junk\n")
+                items, _ = self.items(out)
+                self.assertEqual([path for path, e in items.items() if not e["intact"]], [name])
+                self.assertIn("end event", items[name]["why"])
+                self.assertExit(s.run("report", out), 0, f"{name}: its SHA-256 is not")
+                self.assertExit(again(), 0, f"{name}: its SHA-256 is not", "made again")
+                self.assertEqual(s.json_read(f"{out}/report.json")["test"]["accuracy"], before)
+                self.intact(out, "intact: ")
+        self.assertEqual(again().err, "")
+
+    def test_report_of_an_older_run(self):
+        """Its events tell of no hash: its report is as good as its JSON."""
+        out = self.copy()
+        with open(f"{out}/events.jsonl", encoding="utf-8") as file:
+            lines = [json.loads(line) for line in file]
+        for event in lines:
+            event.pop("report", None)
+        self.write("o/events.jsonl", "".join(json.dumps(event) + "\n" for event in lines))
+        append(f"{out}/report.json", b"\n")
+        items, _ = self.items(out, 0)
+        self.assertEqual(items["report.json"]["checked"], "structure")
+        self.assertNotIn("report.md", items)
+        self.assertEqual(s.run("run", f"{out}/job.yaml", "--out", out, "--log.level", "warn").err, "")
 
     def test_run_that_was_killed(self):
         """What a crash leaves is no damage, but said."""

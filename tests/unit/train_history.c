@@ -18,6 +18,7 @@ static void parse(struct history *h, size_t *whole, const char *lines) {
 #define STEP(n, time)                                                                                                  \
     "{\"event\": \"step\", \"time\": " #time ", \"step\": " #n ", \"epoch\": 2, \"loss\": 0.5, \"tweets_per_s\": "     \
     "90}\n"
+#define SAVED(n) "{\"event\": \"checkpoint\", \"time\": 102, \"step\": " #n "}\n"
 #define EVAL(split, n)                                                                                                 \
     "{\"event\": \"eval\", \"time\": 103, \"split\": \"" split "\", \"epoch\": 1, \"step\": " #n                       \
     ", \"loss\": 0.7, \"official\": {\"name\": \"macro_f1\", \"value\": 0.25}}\n"
@@ -93,7 +94,11 @@ static void test_afresh(void **state) {
     (void)state;
     struct history h;
     size_t whole;
-    parse(&h, &whole, START STEP(5, 101) EVAL("val", 10) "{\"event\": \"end\", \"time\": 110, \"step\": 20}\n" START);
+    parse(&h, &whole,
+          START STEP(5, 101) EVAL("val", 10) SAVED(10) "{\"event\": \"end\", \"time\": 110, \"step\": 20, \"report\": "
+                                                       "{\"report.json\": \"aa\"}}\n" START);
+    assert_int_equal(h.saved_step, 0);
+    assert_string_equal(h.report.json, "");
     assert_int_equal(h.starts, 2);
     assert_int_equal(h.n, 0);
     assert_int_equal(h.step, 0);
@@ -109,6 +114,29 @@ static void test_end(void **state) {
     parse(&h, &whole, START STEP(1, 102) "{\"event\": \"end\", \"time\": 105, \"step\": 1}\n");
     assert_string_equal(h.ended, "end");
     assert_int_equal(h.end_step, 1);
+    assert_string_equal(h.report.json, "");
+    history_release(&h);
+    parse(&h, &whole,
+          START "{\"event\": \"end\", \"time\": 105, \"step\": 1, \"epoch\": 3, \"report\": {\"report.json\": \"aa\", "
+                "\"report.md\": \"bb\"}}\n");
+    assert_int_equal(h.epoch, 3);
+    assert_string_equal(h.report.json, "aa");
+    assert_string_equal(h.report.markdown, "bb");
+    history_release(&h);
+}
+
+// The newest checkpoint that is there, by what the events tell.
+static void test_saved(void **state) {
+    (void)state;
+    struct history h;
+    size_t whole;
+    parse(&h, &whole, START SAVED(4) SAVED(8));
+    assert_int_equal(h.saved_step, 8);
+    history_release(&h);
+    parse(&h, &whole,
+          START SAVED(4) SAVED(8) "{\"event\": \"resume\", \"time\": 500, \"step\": 4, \"epoch\": 2}\n" START);
+    assert_int_equal(h.saved_step, 4);
+    assert_int_equal(h.epoch, 2);
     history_release(&h);
 }
 
@@ -190,13 +218,9 @@ static void test_odd(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_course),
-                                       cmocka_unit_test(test_resume),
-                                       cmocka_unit_test(test_end),
-                                       cmocka_unit_test(test_afresh),
-                                       cmocka_unit_test(test_evaluated_again),
-                                       cmocka_unit_test(test_lost),
-                                       cmocka_unit_test(test_other_rank),
-                                       cmocka_unit_test(test_odd)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_course), cmocka_unit_test(test_resume),     cmocka_unit_test(test_end),
+        cmocka_unit_test(test_saved),  cmocka_unit_test(test_afresh),     cmocka_unit_test(test_evaluated_again),
+        cmocka_unit_test(test_lost),   cmocka_unit_test(test_other_rank), cmocka_unit_test(test_odd)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
