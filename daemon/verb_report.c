@@ -7,6 +7,7 @@
 #include "train/report_text.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static enum status report_print(json_t *json, const struct text *text) {
@@ -123,9 +124,17 @@ static void job_difference(json_t *list, const char *key, const char *a, const c
         json_array_append_new(list, json_pack("{s:s, s:s?, s:s?}", "key", key, "a", a, "b", b));
 }
 
-// Keys whose values differ; those that only follow from `out`, which always differs, are left out.
+// A text or a number of the report; malloc'ed, NULL: it has none.
+static char *report_word(const json_t *report, const char *key) {
+    const json_t *value = json_object_get(report, key);
+    if (json_is_integer(value))
+        return text_format("%lld", (long long)json_integer_value(value));
+    return json_is_string(value) ? strdup(json_string_value(value)) : NULL;
+}
+
+// Keys whose values differ, and what the job does not say of how it was started; those that only follow from `out`, which always differs, are left out.
 static json_t *runs_jobs(const struct run_folder *a, const struct run_folder *b) {
-    static const char *const content[] = {"data_hash", "base_hash", "version"};
+    static const char *const content[] = {"world", "isa", "data_hash", "base_hash", "version"};
     json_t *list = json_array();
     for (size_t i = 0; job_key(i) && a->job && b->job; i++) {
         if (strcmp(job_key(i), "out") == 0 || (job_key_is_default(a->job, i) && job_key_is_default(b->job, i)))
@@ -135,9 +144,12 @@ static json_t *runs_jobs(const struct run_folder *a, const struct run_folder *b)
         free(x);
         free(y);
     }
-    for (size_t i = 0; a->report && b->report && i < sizeof content / sizeof *content; i++)
-        job_difference(list, content[i], json_string_value(json_object_get(a->report, content[i])),
-                       json_string_value(json_object_get(b->report, content[i])));
+    for (size_t i = 0; a->report && b->report && i < sizeof content / sizeof *content; i++) {
+        char *x = report_word(a->report, content[i]), *y = report_word(b->report, content[i]);
+        job_difference(list, content[i], x, y);
+        free(x);
+        free(y);
+    }
     return list;
 }
 
@@ -239,7 +251,7 @@ const struct verb_flags verb_report_flags = {
     .usage = "[--json] DIR [DIR]",
     .about = "A run's report: scores of the best and the last model, timings, memory, settings. Of a run that has not "
              "ended: how far it is.\n"
-             "Of two runs: their scores side by side, and what differs in their jobs. DIR is a job's `out`.",
+             "Of two runs: their scores side by side, and what differs in their jobs, ranks and data. DIR is a job's `out`.",
     .flags = flags,
     .min_words = 1,
     .max_words = 2,

@@ -303,6 +303,28 @@ class Verb(s.Case):
         result = s.run("report", self.one, out)
         self.assertIn("Nothing.", result.out)
 
+    def test_another_world(self):
+        """The job does not say how many ranks it was started on."""
+        out = self.path("ranks")
+        self.train(self.job, "--out", out, ranks=2)
+        rows = markdown_tables(s.run("report", self.one, out).out)["What differs in their jobs"][1:]
+        self.assertIn(["world", "1", "2"], rows)
+        answer, = s.run("report", self.one, out, "--json").lines()
+        self.assertIn({"key": "world", "a": "1", "b": "2"}, answer["job"])
+
+    def test_epoch_of_a_short_start(self):
+        """Of a run that was stopped before any `step` event; of one that was killed nothing is known, and nothing said."""
+        out = self.path("short")
+        self.assertExit(s.run("run", self.job, "--out", out, "--log.every", 1000, "--train.max_time", 1e-6), 75)
+        self.assertEqual(s.events(out, "step"), [])
+        self.assertIn("at step 1 of 6 (epoch 1) after", s.run("report", out).out)
+        with open(os.path.join(out, "events.jsonl"), encoding="utf-8") as file:
+            lines = [line for line in file if '"event": "stop"' not in line]
+        with open(os.path.join(out, "events.jsonl"), "w", encoding="utf-8") as file:
+            file.writelines(lines)
+        self.assertIn("at step 1 of 6 after", s.run("report", out).out)
+        self.assertIsNone(s.run("report", "--json", out).lines()[0]["progress"]["epoch"])
+
     def test_refused(self):
         self.assertRefused(s.run("report", self.path("nowhere")), 65, "nowhere")
         self.assertRefused(s.run("report", os.path.join(self.one, "model")), 65, "events.jsonl", "above")
