@@ -115,6 +115,9 @@ void job_free(struct job *job);
 enum status job_parse(struct job **out, const char *bytes, size_t size, const char *name, const char *const *flags,
                       size_t n_flags, enum job_need need);
 
+// How a job file begins that a run wrote.
+#define JOB_FILE_WRITTEN "# The job of this run, as finetuned resolved it; each start writes it anew.\n"
+
 // The resolved job as YAML, every key, malloc'ed; readable by job_read. `comments`: with each key's help (config
 // --yaml).
 enum status job_print_yaml(char **out, const struct job *job, bool comments);

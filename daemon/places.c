@@ -124,10 +124,36 @@ static enum status places_artifacts(const struct job *job) {
     return status;
 }
 
+// The user's own job file: it would be replaced. A run has events.jsonl before its job.yaml; a job.yaml that was
+// copied without them begins as ours do.
+static bool is_of_user(const struct job *job, const char *path) {
+    char *events = path_join(job->out, "events.jsonl"), *bytes = NULL;
+    bool ours = !file_named(path) || (events && file_named(events)) ||
+                (file_read(&bytes, NULL, path, JOB_FILE_MAX) == STATUS_OK &&
+                 strncmp(bytes, JOB_FILE_WRITTEN, strlen(JOB_FILE_WRITTEN)) == 0);
+    free(bytes);
+    free(events);
+    return !ours;
+}
+
+static enum status places_job_file(const struct job *job) {
+    char *path = path_join(job->out, "job.yaml"), *instead = path_join(job->out, "my.yaml");
+    enum status status = path && instead ? STATUS_OK : status_set(STATUS_SYSTEM, "out: no memory");
+    if (status == STATUS_OK && is_of_user(job, path))
+        status = status_set(STATUS_USAGE,
+                            "out: %s is where the run writes its own job.yaml, and no run wrote this one: rename it, "
+                            "e.g. to %s, or choose another out",
+                            path, instead);
+    free(instead);
+    free(path);
+    return status;
+}
+
 static enum status places_fit(const struct job *job) {
     for (size_t i = 0; taken_written[i]; i++)
         if (taken_written[i][0] != '.') // who holds the folder looks at that
             TRY(place_fits(job, taken_written[i], false));
+    TRY(places_job_file(job));
     TRY(place_fits(job, "artifacts", true));
     if (job->log.tensorboard)
         TRY(place_fits(job, "tensorboard", true));

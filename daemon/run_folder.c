@@ -37,6 +37,8 @@ static json_t *progress_json(const struct history *h, bool finished) {
                      (json_int_t)h->starts, "seconds", h->active, "history", history_json(h));
 }
 
+// ---- opening
+
 static char *folder_file(const char *folder, const char *name) {
     char *path = path_join(folder, name);
     if (path && !file_named(path)) {
@@ -95,6 +97,7 @@ enum status run_folder_open(struct run_folder *out, const char *path) {
     if (out->finished && report_sums_check(&history.report, path) != STATUS_OK)
         log_warn("%s: the same run, started again, makes it anew", status_message());
     out->progress = progress_json(&history, out->finished);
+    out->world = history.world;
     status = out->progress ? STATUS_OK : status_set(STATUS_SYSTEM, "report: no memory");
 done:
     history_release(&history);
@@ -109,6 +112,64 @@ void run_folder_close(struct run_folder *run) {
     job_free(run->job);
     *run = (struct run_folder){0};
 }
+
+// ---- a run that was moved or copied
+
+bool run_folder_is_out(const char *folder, const struct job *job) {
+    char *real = NULL, *out = NULL;
+    bool is = file_real(&real, folder) == STATUS_OK && file_real(&out, job->out) == STATUS_OK && strcmp(real, out) == 0;
+    free(real);
+    free(out);
+    return is;
+}
+
+char *run_folder_moved(const char *file, const struct job *job) {
+    const char *slash = strrchr(file, '/'), *name = slash ? slash + 1 : file;
+    char *folder = slash ? strndup(file, slash == file ? 1 : (size_t)(slash - file)) : strdup(".");
+    char *events = folder && strcmp(name, "job.yaml") == 0 ? folder_file(folder, "events.jsonl") : NULL;
+    if (events && !run_folder_is_out(folder, job)) {
+        free(events);
+        return folder;
+    }
+    free(events);
+    free(folder);
+    return NULL;
+}
+
+// A folder that was kept below the old out, and not where it is by itself, is to be found below the new one.
+static void moved_below(struct text *out, const struct run_folder *run, const char *key, const char *value,
+                        const char *by_itself) {
+    char *real = NULL, *old = NULL;
+    if (file_real(&real, value) == STATUS_OK && file_real(&old, run->job->out) == STATUS_OK && file_is_in(real, old)) {
+        const char *below = real + strlen(old);
+        below += strspn(below, "/");
+        char *now = strcmp(below, by_itself) == 0 ? NULL : path_join(run->path, below);
+        if (now)
+            text_printf(out, " --%s %s", key, now);
+        free(now);
+    }
+    free(real);
+    free(old);
+}
+
+// The command that goes on here, whatever out the job has.
+static void onwards_line(struct text *out, const struct run_folder *run) {
+    text_puts(out, "To go on: `");
+    if (run->world > 1)
+        text_printf(out, "mpirun -n %llu ", (unsigned long long)run->world);
+    text_printf(out, "finetuned run %s/job.yaml", run->path);
+    if (run->job && !run_folder_is_out(run->path, run->job)) {
+        text_printf(out, " --out %s", run->path);
+        moved_below(out, run, "checkpoints.dir", run->job->checkpoints.dir, "checkpoints");
+        moved_below(out, run, "data.cache", run->job->data.cache, "shards");
+    }
+    text_puts(out, "`");
+    if (run->world > 1)
+        text_printf(out, " (it was started with %llu ranks)", (unsigned long long)run->world);
+    text_puts(out, "\n");
+}
+
+// ---- what is shown
 
 static long long count(const json_t *object, const char *key) {
     return (long long)json_integer_value(json_object_get(object, key));
@@ -126,7 +187,8 @@ static void progress_line(struct text *out, const struct run_folder *run) {
     text_puts(out, strcmp(ended, "no stop event") == 0 ? "no stop event: it runs, or was killed" : ended);
     if (json_is_number(loss) && json_is_number(rate))
         text_printf(out, "; loss %.4f, %.1f tweets/s", json_number_value(loss), json_number_value(rate));
-    text_printf(out, ".\nTo go on: `finetuned run %s/job.yaml`\n", run->path);
+    text_puts(out, ".\n");
+    onwards_line(out, run);
 }
 
 void run_folder_markdown(struct text *out, const struct run_folder *run) {

@@ -15,11 +15,17 @@ struct run_folder {
                       // "seconds", "history"}
     json_t *report;   // NULL: none was written yet
     bool finished;    // the report is of where the run is now
+    uint64_t world;   // ranks of its last start; 0: not known
 };
 
 // STATUS_DATA: no run's folder.
 enum status run_folder_open(struct run_folder *out, const char *path);
 void run_folder_close(struct run_folder *run);
+
+// Whether a job's out is this folder, wherever links lead. One that was moved or copied holds the job of where it was.
+bool run_folder_is_out(const char *folder, const struct job *job);
+// The run's folder whose job.yaml `file` is (malloc'ed), where that job's out is another folder; else NULL.
+char *run_folder_moved(const char *file, const struct job *job);
 
 // Progress of a run that has not ended, and its report, as Markdown.
 void run_folder_markdown(struct text *out, const struct run_folder *run);

@@ -3,12 +3,14 @@
 #include "daemon/verbs.h"
 
 #include <signal.h>
+#include <string.h>
 
 #include "comm/watch.h"
 #include "daemon/dry_run.h"
 #include "daemon/flags.h"
 #include "daemon/intact.h"
 #include "daemon/places.h"
+#include "daemon/run_folder.h"
 #include "daemon/run_job.h"
 #include "train/report_text.h"
 #include "train/stop.h"
@@ -35,7 +37,18 @@ static void run_results(const struct job *job) {
 
 struct run_flags {
     bool dry, json;
+    const char *file; // of the job; NULL: none, or `out` was given beside it
 };
+
+// A job file that lies in a run's folder and is of another run: of where that folder was moved or copied from.
+static void run_warn_moved(const struct job *job, const struct run_flags *f) {
+    char *folder = f->file ? run_folder_moved(f->file, job) : NULL;
+    if (folder)
+        log_warn("%s is of the run in %s, but its out is %s: this start is of the run there; for the one in %s add "
+                 "--out %s",
+                 f->file, folder, job->out, folder, folder);
+    free(folder);
+}
 
 static enum status run_world(const struct job *job, struct comm *comm, const struct run_flags *f) {
     struct base base = {0};
@@ -63,6 +76,8 @@ static enum status run_start(const struct job *job, const struct run_flags *f) {
     log_setup((enum log_level)job->log.level, comm->rank, comm->world);
     if (job->sweep.tasks.n || job->sweep.seeds.n || job->sweep.rates.n)
         log_info("sweep.*: for finetuned sweep; run takes data.task, train.seed and train.lr");
+    if (comm->rank == 0)
+        run_warn_moved(job, f);
     status = comm_watch(comm, job->comm.timeout);
     if (status == STATUS_OK)
         status = run_world(job, comm, f);
@@ -100,6 +115,13 @@ const struct verb_flags verb_run_flags = {
                 "finetuned run job.yaml --train.lr 3e-5 --dry-run",
 };
 
+static bool gives_out(const struct job_words *words) {
+    for (size_t i = 0; i < words->n_options; i++)
+        if (strcmp(words->options[i], "--out") == 0 || strncmp(words->options[i], "--out=", 6) == 0)
+            return true;
+    return false;
+}
+
 int verb_run(int argc, char **argv) {
     enum status status = stop_install(); // first of all: a launcher may pass a signal on while we start
     signal(SIGPIPE, SIG_IGN);            // a closed standard output must not end a run
@@ -116,6 +138,7 @@ int verb_run(int argc, char **argv) {
                                      "--model.base, --data.dir and --data.task");
     if (status == STATUS_OK && !helped)
         status = job_read(&job, words.file, words.options, words.n_options, JOB_NEED_RUN);
+    given.file = gives_out(&words) ? NULL : words.file;
     job_words_release(&words);
     if (status != STATUS_OK || helped)
         return helped ? 0 : verb_refused(status);

@@ -66,6 +66,7 @@ static void history_start(struct history *h, const json_t *event) {
     double time = number(event, "time");
     h->start = time == time ? time : 0;
     take_count(&h->steps_total, event, "steps_total");
+    take_count(&h->world, event, "world");
     take_word(h->data_hash, sizeof h->data_hash, json_object_get(event, "data"), "hash");
     take_word(h->base_hash, sizeof h->base_hash, event, "base_hash");
 }

@@ -46,6 +46,7 @@ struct history {
     double began, at; // time of the first and of the last event
     double active;    // seconds between each start and its last event, added up
     uint64_t step, epoch, steps_total;
+    uint64_t world;                    // ranks of the last start
     double loss, tweets_per_s;         // of the last step event; NaN: none
     char ended[64];                    // "end", "stop: signal", … or "no stop event"
     struct history_lost lost;          // of a `stop` event that ended it

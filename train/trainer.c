@@ -35,8 +35,10 @@ static enum status open_job_file(const struct trainer *t) {
     char *path = path_join(job->out, "job.yaml");
     if (status == STATUS_OK)
         status = path ? job_print_yaml(&yaml, &resolved, false) : status_set(STATUS_SYSTEM, "trainer: no memory");
+    char *text = yaml ? text_format("%s%s", JOB_FILE_WRITTEN, yaml) : NULL;
     if (status == STATUS_OK)
-        status = file_replace(path, yaml, strlen(yaml));
+        status = text ? file_replace(path, text, strlen(text)) : status_set(STATUS_SYSTEM, "trainer: no memory");
+    free(text);
     for (size_t i = 0; i < n; i++)
         free(made[i]);
     free(yaml);

@@ -242,6 +242,96 @@ class Outputs(Places):
         self.assertExit(s.run("eval", "--model", self.done + "/model", "--data.dir", self.data, "--data.task", "emotion", "--output", os.path.join(out, "answers.jsonl")), 0)
 
 
+class Moved(Places):
+    """A run's folder that was moved or copied holds the job of where it was."""
+
+    def begun(self, name, **more):
+        """A run that is not at its end, by the job that it left."""
+        out = self.path(name)
+        self.assertExit(s.run("run", *self.keys(out, **{"checkpoints.every": 1, "export.to": "", **more})), 0)
+        os.remove(os.path.join(out, "report.json"))
+        return out
+
+    def onwards(self, folder):
+        result = s.run("report", folder)
+        self.assertExit(result, 0)
+        return result.out.split("To go on: `")[1].split("`")[0]
+
+    def test_report(self):
+        out, moved = self.begun("m", **{"checkpoints.dir": "<out>/c", "data.cache": "<out>/t"}), self.path("moved")
+        self.assertEqual(self.onwards(out), f"finetuned run {out}/job.yaml")
+        os.rename(out, moved)
+        line = self.onwards(moved)
+        self.assertEqual(line, f"finetuned run {moved}/job.yaml --out {moved} --checkpoints.dir {moved}/c --data.cache {moved}/t")
+        result = s.run(*line.split()[1:], "--train.max_steps", 3, "--log.level", "info")
+        self.assertExit(result, 0)
+        self.assertEqual(s.events(moved, "resume")[-1]["step"], 2)
+        self.assertFalse(os.path.exists(out), "nothing is where it was")
+        self.assertNotIn("its out is", result.err)
+
+    def test_report_by_itself(self):
+        out = self.begun("m")
+        os.rename(out, self.path("moved"))
+        os.symlink("moved", self.path("to"))
+        self.assertEqual(self.onwards(self.path("moved")), f"finetuned run {self.path('moved')}/job.yaml --out {self.path('moved')}")
+        os.symlink("moved", out)  # the old name leads there: no other folder
+        self.assertEqual(self.onwards(self.path("to")), f"finetuned run {self.path('to')}/job.yaml")
+
+    def test_ranks(self):
+        out = self.path("r")
+        self.assertExit(s.run("run", *self.keys(out, **{"train.parts": 2}), ranks=2), 0)
+        os.remove(os.path.join(out, "report.json"))
+        result = s.run("report", out)
+        self.assertIn(f"To go on: `mpirun -n 2 finetuned run {out}/job.yaml` (it was started with 2 ranks)", result.out)
+
+    def test_run_warns(self):
+        out, copy = self.copy(), self.path("copy")
+        with open(os.path.join(out, "job.yaml"), encoding="utf-8") as file:
+            text = file.read().replace(self.done, out)
+        with open(os.path.join(out, "job.yaml"), "w", encoding="utf-8") as file:
+            file.write(text)
+        shutil.copytree(out, copy, symlinks=True)
+        words = f"{copy}/job.yaml is of the run in {copy}, but its out is {out}: ", f"add --out {copy}"
+        for arguments, said in ((["--dry-run"], True), ([], True), (["--out", copy], False), ([f"--out={self.path('x')}"], False)):
+            result = s.run("run", f"{copy}/job.yaml", *arguments)
+            self.assertExit(result, 0)
+            for word in words:
+                (self.assertIn if said else self.assertNotIn)(word, result.err, result)
+        self.assertNotIn("its out is", s.run("run", f"{out}/job.yaml").err)
+        self.assertNotIn("its out is", s.run("run", "job.yaml", cwd=out).err)
+
+
+class JobFile(Places):
+    """The user's own job file is not replaced by the one that a run writes."""
+
+    def test_refused(self):
+        path, keys = self.put("j/job.yaml"), self.keys(self.path("j"))
+        self.refused(keys, f"out: {path} is where the run writes its own job.yaml", f"e.g. to {self.path('j/my.yaml')}")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(f"# mine\nout: {self.path('j')}\nmodel: {{base: 'random:tiny'}}\ndata: {{dir: {self.data}, task: emotion}}\n")
+        self.refused([path], "is where the run writes its own job.yaml", verbs=("run", "dry"))
+        with open(path, encoding="utf-8") as file:
+            self.assertIn("# mine", file.read())
+        self.assertEqual(os.listdir(self.path("j")), ["job.yaml"])
+        os.rename(path, self.path("j/my.yaml"))
+        self.assertExit(s.run("run", self.path("j/my.yaml"), "--train.max_steps", 2), 0)
+
+    def test_ours(self):
+        """Edited or copied by itself, it is as good as any."""
+        out = self.copy()
+        path = os.path.join(out, "job.yaml")
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        self.assertTrue(text.startswith("# The job of this run"), text[:80])
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("# note\n" + text.replace("max_steps: 2", "max_steps: 3").replace("out: " + self.done, "out: " + out))
+        self.assertExit(s.run("run", path), 0)
+        self.assertEqual(s.json_read(f"{out}/report.json")["steps"], 3)
+        os.makedirs(self.path("n"))
+        shutil.copyfile(path, self.path("n/job.yaml"))
+        self.assertExit(s.run("run", self.path("n/job.yaml"), "--out", self.path("n")), 0)
+
+
 class Foreign(Places):
     def kept(self, *paths):
         for path in paths:
