@@ -270,7 +270,8 @@ static enum status option_refuse_secret(const char *text, const char *where) {
     value_show(&shown, text);
     enum status status = status_set(STATUS_USAGE,
                                     "%s: %s is not allowed: it holds a user, a password or a token, and a job may hold "
-                                    "no credentials",
+                                    "no credentials: they belong into the environment, or the configuration of the "
+                                    "tool that fetches data and models (~/.aws/config, huggingface-cli login)",
                                     where, text_string(&shown));
     text_release(&shown);
     return status;

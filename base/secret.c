@@ -91,13 +91,38 @@ static bool url_mask(char *text) {
     return found;
 }
 
+#define HUB_TOKEN "hf_"    // how a token of Hugging Face's hub begins, and
+#define HUB_TOKEN_SIZE 30u // letters and digits behind that, at least
+
+static size_t alphanumeric(const char *at) {
+    size_t size = 0;
+    while (isalnum((unsigned char)at[size]))
+        size++;
+    return size;
+}
+
+// Wherever one stands, not only in a URL.
+static bool hub_mask(char *text) {
+    bool found = false;
+    for (char *at = text; (at = strstr(at, HUB_TOKEN)); at++) {
+        size_t size = alphanumeric(at + strlen(HUB_TOKEN));
+        bool first = at == text || !isalnum((unsigned char)at[-1]);
+        if (!first || size < HUB_TOKEN_SIZE)
+            continue;
+        found = true;
+        stars_put(at + strlen(HUB_TOKEN), size);
+    }
+    return found;
+}
+
 void secret_mask(char *text) {
     url_mask(text);
+    hub_mask(text);
 }
 
 bool secret_is_in(const char *text) {
-    char *copy = strpbrk(text, "/\\") ? strdup(text) : NULL;
-    bool found = copy && url_mask(copy);
+    char *copy = strpbrk(text, "/\\") || strstr(text, HUB_TOKEN) ? strdup(text) : NULL;
+    bool found = copy && (hub_mask(copy) || url_mask(copy));
     free(copy);
     return found;
 }

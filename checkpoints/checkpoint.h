@@ -149,5 +149,8 @@ void checkpoint_library(char *out, size_t size);
 enum status checkpoint_describe(char **out, const char *path, bool json);
 // Whether the path is a checkpoint folder or a checkpoint.h5.
 bool checkpoint_is(const char *path);
+// Where a path is a folder of checkpoints, or of a run that has one: ": did you mean x/latest (or x/best)?"; "" if it
+// is neither. Good until this thread's next call.
+const char *checkpoint_hint(const char *path);
 
 #endif

@@ -168,17 +168,27 @@ static bool choice_is_step_of(uint64_t *step, const char *folder, const char *di
     return false;
 }
 
+// `best` and `latest` alone are names in the folder of checkpoints, but a path is asked for.
+static enum status choice_bad_path(enum status status, const char *dir, const char *resume) {
+    char *named = !file_named(resume) && !strchr(resume, '/') ? path_join(dir, resume) : NULL;
+    if (named && checkpoint_is(named))
+        status = status_set(STATUS_DATA, "checkpoints.resume %s: not there: did you mean %s?", resume, named);
+    else if (status == STATUS_DATA || status == STATUS_IO) // what can't be read can't be used
+        status = status_add(STATUS_DATA, "checkpoints.resume %s", resume);
+    free(named);
+    return status;
+}
+
 static enum status choice_path(struct checkpoint_choice *choice, const char *dir, const struct steps *steps,
                                const char *resume) {
     char *folder;
     uint64_t step;
-    TRY(reader_folder(&folder, resume));
-    enum status status = checkpoint_verify(folder);
+    enum status status = reader_folder(&folder, resume);
+    if (status == STATUS_OK)
+        status = checkpoint_verify(folder);
     if (status != STATUS_OK) {
         free(folder);
-        return status == STATUS_DATA || status == STATUS_IO // what can't be read can't be used
-                   ? status_add(STATUS_DATA, "checkpoints.resume %s", resume)
-                   : status;
+        return choice_bad_path(status, dir, resume);
     }
     if (!choice_is_step_of(&step, folder, dir, steps)) {
         choice->path = folder;

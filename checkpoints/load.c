@@ -128,6 +128,28 @@ enum status checkpoint_load(const struct checkpoint_arenas *arenas, struct train
     return status;
 }
 
+// "<path>/<below>", as far as `latest` and `best` are there.
+static bool hint_put(char *out, size_t room, const char *path, const char *below) {
+    char *folder = path_join(path, below), *latest = folder ? path_join(folder, "latest") : NULL,
+         *best = folder ? path_join(folder, "best") : NULL;
+    bool has = latest && checkpoint_is(latest), has_best = best && checkpoint_is(best);
+    if (has)
+        snprintf(out, room, ": did you mean %.420s%s%.420s%s?", latest, has_best ? " (or " : "", has_best ? best : "",
+                 has_best ? ")" : "");
+    free(best);
+    free(latest);
+    free(folder);
+    return has;
+}
+
+const char *checkpoint_hint(const char *path) {
+    static _Thread_local char hint[900];
+    *hint = '\0';
+    if (!hint_put(hint, sizeof hint, path, ""))
+        hint_put(hint, sizeof hint, path, "checkpoints");
+    return hint;
+}
+
 bool checkpoint_is(const char *path) {
     static const char *const names[] = {MANIFEST_FILE, MANIFEST_NAME};
     const char *slash = strrchr(path, '/');

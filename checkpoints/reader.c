@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/pulse.h"
+#include "checkpoints/checkpoint.h"
 #include "checkpoints/skeleton.h"
 
 #include <errno.h>
@@ -21,6 +22,11 @@ enum status reader_folder(char **out, const char *path) {
         return status_set(STATUS_DATA, "checkpoint %s: not there", path);
     if (!file_is_folder(path) && strcmp(name, MANIFEST_FILE) != 0 && strcmp(name, MANIFEST_NAME) != 0)
         return status_set(STATUS_DATA, "checkpoint %s: neither a step's folder nor its " MANIFEST_FILE, path);
+    char *manifest = path_join(path, MANIFEST_NAME);
+    bool none = manifest && file_is_folder(path) && !file_named(manifest);
+    free(manifest);
+    if (none)
+        return status_set(STATUS_DATA, "checkpoint %s: " MANIFEST_NAME " is not there%s", path, checkpoint_hint(path));
     if (file_is_folder(path))
         *out = strdup(path);
     else

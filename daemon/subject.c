@@ -60,12 +60,27 @@ static enum status subject_head(struct model_config *config, const struct job *j
     return STATUS_OK;
 }
 
-static enum status subject_from_job(struct model *out, struct origin *origin, const struct job *job, const char *path) {
+// A checkpoint holds weights: configuration and tokenizer are its base's.
+static enum status subject_base(struct base *base, const struct job *job, const char *path, const char *job_file) {
+    enum status status = base_open(base, job, NULL);
+    if (status == STATUS_OK || status == STATUS_SYSTEM)
+        return status;
+    char why[512];
+    bool there = base_there(job->model.base) == STATUS_OK;
+    snprintf(why, sizeof why, "%s", there ? status_message() : "it is not there, or no model directory");
+    return status_set(status,
+                      "%s: a checkpoint needs the config.json and tokenizer of its base, %s (model.base of %s): %s: "
+                      "bring it back, or give, as --job, a copy of that file with the place where it is now",
+                      path, job->model.base, job_file, why);
+}
+
+static enum status subject_from_job(struct model *out, struct origin *origin, const struct job *job, const char *path,
+                                    const char *job_file) {
     struct base base = {0};
     struct trainer_state state = {0};
     struct checkpoint_arenas arenas = {0};
     enum status status;
-    TRY_GOTO(base_open(&base, job, NULL), done);
+    TRY_GOTO(subject_base(&base, job, path, job_file), done);
     TRY_GOTO(model_config_copy(&out->config, &base.config), done);
     TRY_GOTO(checkpoint_state(&state, path), done);
     TRY_GOTO(subject_head(&out->config, job, &state), done);
@@ -96,18 +111,26 @@ static enum status subject_checkpoint(struct model *out, struct origin *origin, 
         return status;
     }
     enum status status = job_read(&job, found, NULL, 0, JOB_NEED_NOTHING);
-    free(found);
     if (status == STATUS_USAGE && !job_file) // its run wrote it: no mistake of the command line
         status = STATUS_DATA;
     if (status == STATUS_OK)
-        status = subject_from_job(out, origin, job, path);
+        status = subject_from_job(out, origin, job, path, found);
     job_free(job);
+    free(found);
     return status;
+}
+
+static const char *subject_hint(const char *path) {
+    const char *dot = strrchr(path, '.');
+    if (file_exists(path) && !file_is_folder(path) && dot && (strcmp(dot, ".gz") == 0 || strcmp(dot, ".tgz") == 0))
+        return ": it is an archive: unpack it (tar -xzf, into a folder of its own) and give that folder";
+    const char *hint = model_hint(path);
+    return *hint ? hint : checkpoint_hint(path);
 }
 
 static enum status subject_unknown(const char *path) {
     return status_set(STATUS_DATA, "%s is neither a model directory (config.json) nor a checkpoint (MANIFEST.json)%s",
-                      path, model_hint(path));
+                      path, subject_hint(path));
 }
 
 struct subject {
@@ -141,7 +164,7 @@ enum status subject_open(struct model *out, struct origin *origin, const char *p
 enum status subject_tokenizer(struct tokenizer **out, struct model_settings *settings, struct model_config *config,
                               const char *path) {
     if (!file_is_folder(path))
-        return status_set(STATUS_DATA, "%s is no directory", path);
+        return status_set(STATUS_DATA, "%s is no directory%s", path, subject_hint(path));
     TRY(model_settings_read(settings, path));
     if (model_is(path))
         TRY(model_config_read(config, path));

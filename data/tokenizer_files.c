@@ -92,12 +92,17 @@ enum status tokenizer_parse_vocab_json(struct tokenizer *tokenizer, json_t *voca
     return STATUS_OK;
 }
 
+static size_t lines_count(const char *bytes, size_t size) {
+    const char *line;
+    size_t length, lines = 0;
+    for (size_t at = 0; line_next(&line, &length, bytes, size, &at);)
+        lines++;
+    return lines;
+}
+
 static enum status merges_parse(struct tokenizer *tokenizer, const char *bytes, size_t size) {
     const char *line;
-    size_t length, at = 0, lines = 0;
-    for (size_t count = 0; line_next(&line, &length, bytes, size, &count);)
-        lines++;
-    TRY(bpe_init(&tokenizer->bpe, &tokenizer->vocabulary, lines));
+    size_t length, at = 0;
     for (size_t number = 1; line_next(&line, &length, bytes, size, &at); number++) {
         if (number == 1 && length >= 8 && !memcmp(line, "#version", 8))
             continue;
@@ -123,6 +128,8 @@ enum status tokenizer_parse_bpe(struct tokenizer *tokenizer, const char *vocab, 
         status = tokenizer_parse_vocab_json(tokenizer, root);
         json_decref(root);
     }
+    if (status == STATUS_OK)
+        status = bpe_init(&tokenizer->bpe, &tokenizer->vocabulary, lines_count(merges, merges_size));
     if (status != STATUS_OK)
         return status_add(status, "vocab.json");
     status = merges_parse(tokenizer, merges, merges_size);
@@ -173,6 +180,47 @@ static enum status file_take(struct tokenizer_file *file, const char *folder, co
     return status;
 }
 
+static bool holds_vocabulary(const char *folder) {
+    static const enum tokenizer_file_name names[] = {FILE_TOKENIZER_JSON, FILE_VOCAB_JSON, FILE_VOCAB_TXT};
+    bool holds = false;
+    for (size_t i = 0; i < sizeof names / sizeof *names && !holds; i++) {
+        char *path = path_join(folder, tokenizer_file_names[names[i]]);
+        holds = path && file_named(path);
+        free(path);
+    }
+    return holds;
+}
+
+// A folder of folders with tokenizers: the first of them. malloc'ed; NULL: there is none.
+static char *vocabulary_below(const char *folder) {
+    char **names, *found = NULL;
+    size_t n;
+    if (file_list(&names, &n, folder) != STATUS_OK)
+        return NULL;
+    for (size_t i = 0; i < n && !found; i++) {
+        char *path = path_join(folder, names[i]);
+        if (path && file_is_folder(path) && holds_vocabulary(path))
+            found = path;
+        else
+            free(path);
+    }
+    file_list_free(names, n);
+    return found;
+}
+
+static enum status vocabulary_none(const char *folder) {
+    static const char *const wanted = "tokenizer.json, vocab.json + merges.txt, vocab.txt";
+    if (!file_named(folder))
+        return status_set(STATUS_DATA, "no tokenizer: it is not there");
+    if (!file_is_folder(folder))
+        return status_set(STATUS_DATA, "no tokenizer: it is a file: give a folder with one of %s", wanted);
+    char *below = vocabulary_below(folder);
+    enum status status = status_set(STATUS_DATA, "no tokenizer: the folder has none of %s%s%s%s", wanted,
+                                    below ? ": did you mean " : "", below ? below : "", below ? "?" : "");
+    free(below);
+    return status;
+}
+
 static enum status vocabulary_parse(struct tokenizer *tokenizer, const char *folder) {
     const struct tokenizer_file *files = tokenizer->files;
     const struct tokenizer_file *json = &files[FILE_TOKENIZER_JSON], *vocab = &files[FILE_VOCAB_JSON],
@@ -188,8 +236,7 @@ static enum status vocabulary_parse(struct tokenizer *tokenizer, const char *fol
     if (vocab->bytes || merges->bytes)
         return status_set(STATUS_DATA, "%s is there, but %s is not", vocab->bytes ? "vocab.json" : "merges.txt",
                           vocab->bytes ? "merges.txt" : "vocab.json");
-    return status_set(STATUS_DATA, "no tokenizer: %s has none of tokenizer.json, vocab.json + merges.txt, vocab.txt",
-                      folder);
+    return vocabulary_none(folder);
 }
 
 static enum status config_parse(struct tokenizer *tokenizer, enum tokenizer_file_name name, bool *decoder) {

@@ -3,6 +3,8 @@
 
 #include "base/file.h"
 #include "base/hash.h"
+#include "base/log.h"
+#include "checkpoints/checkpoint.h"
 #include "model/model.h"
 
 #include <sys/stat.h>
@@ -21,6 +23,11 @@ bool base_random(const char *name) {
 enum status base_there(const char *name) {
     if (base_random(name) || model_is(name))
         return STATUS_OK;
+    if (checkpoint_is(name))
+        return status_set(STATUS_DATA,
+                          "model.base: %s is a checkpoint: finetuned export --from makes a model directory of it "
+                          "(checkpoints.resume goes on from one)",
+                          name);
     return status_set(STATUS_DATA,
                       "model.base: %s is no model directory (config.json is not there): give a Hugging Face model "
                       "directory, or random:tiny%s",
@@ -62,6 +69,9 @@ static enum status base_read(struct base *base, const struct job *job) {
 enum status base_open(struct base *out, const struct job *job, struct comm *comm) {
     *out = (struct base){0};
     enum status status = base_read(out, job);
+    if (status == STATUS_OK && comm && comm->rank == 0 && !out->random && job->model.vocab)
+        log_warn("model.vocab: %s is not used: it is for random: models, and %s has a tokenizer of its own",
+                 job->model.vocab, out->name);
     return comm ? comm_agree(comm, status) : status;
 }
 

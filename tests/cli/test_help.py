@@ -197,5 +197,83 @@ class Hints(s.Case):
         self.assertRefused(s.run("inspect"), 64, "which PATH")
 
 
+class Paths(s.Case):
+    """A path that is nearly right: what was meant, or what to do."""
+
+    def setUp(self):
+        super().setUp()
+        self.base = s.model_make(self.path("b"))
+        self.out = self.path("o")
+        self.run_keys = ["--model.base", self.base, "--data.dir", s.task_make(self.path("d"), rows=(8, 4, 4)), "--data.task", "emotion",
+                         "--data.max_length", 40, "--train.max_steps", 2, "--threads", 1, "--log.level", "error"]
+        self.train(*self.run_keys, "--out", self.out, "--export.to", "hf")
+
+    def meant(self, given, wanted):
+        for arguments in (["predict", "--model", given, "x"], ["export", "--from", given, "--to", "hf", "--out", self.path("e")],
+                          ["eval", "--model", given, "--file", self.write("t.txt", "x\n")]):
+            self.assertRefused(s.run(*arguments), 65, *wanted)
+
+    def test_a_folder_above(self):
+        checkpoints = f"{self.out}/checkpoints"
+        latest = (f"did you mean {checkpoints}/latest (or {checkpoints}/best)?",)
+        self.meant(self.out, (f"did you mean {self.out}/model?",))
+        self.meant(checkpoints, latest)
+        archive = f"{self.out}/artifacts/{os.listdir(f'{self.out}/artifacts')[0]}"
+        self.meant(archive, ("it is an archive: unpack it",))
+        os.rename(f"{self.out}/model", self.path("m"))
+        self.meant(self.out, latest)
+        self.assertRefused(s.run("run", *self.run_keys, "--model.base", f"{checkpoints}/latest", "--out", self.path("n")), 65, "model.base", "is a checkpoint", "export --from")
+
+    def test_checkpoints_resume(self):
+        checkpoints = f"{self.out}/checkpoints"
+        again = lambda path, *out: s.run("run", *self.run_keys, "--out", *(out or (self.path("n"),)), "--checkpoints.resume", path)
+        for path in (self.out, checkpoints):
+            self.assertRefused(again(path), 65, f"checkpoints.resume {path}", f"did you mean {checkpoints}/latest")
+        for name in ("best", "latest"):
+            self.assertRefused(again(name), 65, f"checkpoints.resume {name}", "not there")
+            self.assertRefused(again(name, self.out), 65, f"checkpoints.resume {name}", f"did you mean {checkpoints}/{name}?")
+
+    def test_the_base_has_moved(self):
+        """A checkpoint needs it: where its place stands, and what to do."""
+        latest, now = f"{self.out}/checkpoints/latest", self.path("moved")
+        os.rename(self.base, now)
+        verbs = (["predict", "--model", latest, "x"], ["export", "--from", latest, "--to", "hf", "--out", self.path("e")],
+                 ["eval", "--model", latest, "--file", self.write("t.txt", "x\n"), "--output", self.path("answers")])
+        for arguments in verbs:
+            self.assertRefused(s.run(*arguments), 65, latest[:-6], f"{self.base} (model.base of", f"{self.out}/job.yaml", "--job")
+        with open(f"{self.out}/job.yaml", encoding="utf-8") as file:
+            job = self.write("moved.yaml", file.read().replace(f"base: {self.base}", f"base: {now}"))
+        for arguments in verbs:
+            self.assertExit(s.run(*arguments, "--job", job), 0)
+        os.remove(f"{now}/vocab.json")
+        self.assertRefused(s.run(*verbs[0], "--job", job), 65, f"{now} (model.base of {job})", "vocab.json is not")
+
+    def test_vocabulary(self):
+        def refused(path, *words):
+            self.assertRefused(s.run("run", *self.run_keys, "--model.base", "random:tiny", "--out", self.path("n"), "--model.vocab", path), 65, "model.vocab", path, *words)
+        refused(self.path("none"), "it is not there")
+        refused(self.write("file", "x"), "it is a file")
+        refused(self.out, "has none of", f"did you mean {self.out}/model?")
+        os.mkdir(self.path("empty"))
+        refused(self.path("empty"), "the folder has none of")
+        tokens = s.json_read(f"{self.base}/vocab.json")
+        os.mkdir(self.path("less"))
+        s.json_write(self.path("less/vocab.json"), {k: v for k, v in tokens.items() if k != "a"})
+        s.shutil.copyfile(f"{self.base}/merges.txt", self.path("less/merges.txt"))
+        refused(self.path("less"), "vocab.json: no token for byte 0x61")
+        for ranks in (0, 2):
+            result = s.run("run", *self.run_keys, "--out", self.path("v"), "--model.vocab", self.base, "--log.level", "warn", ranks=ranks)
+            self.assertExit(result, 0, f"model.vocab: {self.base} is not used")
+            self.assertEqual(result.err.count("is not used"), 1)
+
+    def test_a_token_of_the_hub(self):
+        token = "hf_" + "aB3" * 11
+        for key in ("model.base", "job", "data.task"):
+            result = s.run("run", *self.run_keys, "--out", self.path("n"), f"--{key}", token)
+            self.assertRefused(result, 64, key, "hf_***", "environment")
+            self.assertNotIn("aB3", result.err)
+        self.assertNotIn("aB3", s.run("predict", "--model", token, "x").err)
+
+
 if __name__ == "__main__":
     s.main()

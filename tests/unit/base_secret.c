@@ -11,6 +11,8 @@ static void masked(const char *text, const char *wanted) {
     assert_int_equal(secret_is_in(text), strcmp(text, wanted) != 0);
 }
 
+#define THIRTY "abcdefghijKLMNOPQRST0123456789"
+
 static void test_masked(void **state) {
     (void)state;
     masked("https://user:pa55@host/a", "https://***@host/a");
@@ -36,6 +38,10 @@ static void test_masked(void **state) {
     masked("https:///u:pa55@h", "https:///***@h");
     masked("https:\\\\u:pa55@h", "https:\\\\***@h");
     masked("https://h;pw=abcdef", "https://h;pw=***");
+    masked("hf_" THIRTY, "hf_***");
+    masked("hf_" THIRTY "4x", "hf_***");
+    masked("a/hf_" THIRTY "/b", "a/hf_***/b");
+    masked("model 'hf_" THIRTY "' and hf_" THIRTY "5", "model 'hf_***' and hf_***");
 }
 
 static void test_left_alone(void **state) {
@@ -64,6 +70,9 @@ static void test_left_alone(void **state) {
         "https:/host:8080/a",
         "https://h/a#b",
         "https://h/a;b",
+        "hf_abcdefghijKLMNOPQRST012345678",
+        "of_hf_abcdefghijKLMNOPQRST-012345678",
+        "xhf_" THIRTY,
     };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         masked(texts[i], texts[i]);
