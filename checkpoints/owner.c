@@ -121,7 +121,7 @@ static enum status owner_prepare(struct owner *owner, const char *folder) {
     TRY(file_make_folders(folder));
     TRY(owner_record_self(&owner->record));
     owner->path = path_join(folder, OWNER_NAME);
-    owner->temporary = owner->path ? text_format("%s.tmp-%s", owner->path, owner->record.token) : NULL;
+    owner->temporary = owner->path ? owner_temporary(owner->path, &owner->record) : NULL;
     if (!owner->temporary)
         return status_set(STATUS_SYSTEM, "%s: no memory", folder);
     return owner_write(owner);

@@ -17,8 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define OWNER_CHAIN 8     // dead takers in a row
-#define OWNER_LEFT_S 3600 // no start takes so long
+#define OWNER_CHAIN 8 // dead takers in a row
 
 // ---- alive or not
 
@@ -49,15 +48,13 @@ static bool owner_is_still(const struct owner_other *other, const char *path, do
     }
 }
 
-// The same kernel since the same boot, and the same numbering of processes: then /proc knows. A container beside ours
-// on the same host is like another host.
-static bool owner_is_here(const struct owner_record *other, const struct owner_record *self) {
+// (A container beside ours on the same host is like another host.)
+bool owner_is_here(const struct owner_record *other, const struct owner_record *self) {
     return self->start_time && other->boot_id[0] && strcmp(other->boot_id, self->boot_id) == 0 &&
            strcmp(other->pid_namespace, self->pid_namespace) == 0;
 }
 
-// Our host's name with another boot id: it was restarted since.
-static bool owner_is_rebooted(const struct owner_record *other, const struct owner_record *self) {
+bool owner_is_rebooted(const struct owner_record *other, const struct owner_record *self) {
     return strcmp(other->host, self->host) == 0 && strcmp(other->host, "localhost") != 0 && other->boot_id[0] &&
            strcmp(other->boot_id, self->boot_id) != 0;
 }
@@ -189,46 +186,4 @@ enum status owner_place(const struct owner *owner, double stale_s) {
     for (unsigned tries = 0; tries < OWNER_TRIES && !done; tries++)
         TRY(owner_try(&done, owner, stale_s));
     return done ? STATUS_OK : status_set(STATUS_AGAIN, "%s changes hands all the time: try again", owner->path);
-}
-
-// ---- what dead takers left
-
-// A file that a taker wrote and did not put in place: dead on this host, or of an age that no start has. Compared with
-// our own file's time: one clock, the file system's.
-static bool owner_is_left(const struct owner *owner, const char *path) {
-    struct owner_other other;
-    struct stat ours, theirs;
-    if (owner_other_read(&other, path) != STATUS_OK || fstat(owner->fd, &ours) != 0 || stat(path, &theirs) != 0)
-        return false;
-    free(other.bytes);
-    bool known = !other.garbage, here = known && owner_is_here(&other.record, &owner->record);
-    if (here)
-        return owner_start_time(other.record.pid) != other.record.start_time;
-    return (known && owner_is_rebooted(&other.record, &owner->record)) ||
-           theirs.st_mtime + OWNER_LEFT_S < ours.st_mtime;
-}
-
-static const char next[] = OWNER_NAME ".next-", temporary[] = OWNER_NAME ".tmp-";
-
-bool owner_name_is_given(const char *name) {
-    return strcmp(name, OWNER_NAME) == 0 || strncmp(name, next, sizeof next - 1) == 0 ||
-           strncmp(name, temporary, sizeof temporary - 1) == 0;
-}
-
-void owner_sweep(const struct owner *owner, const char *folder) {
-    char **names;
-    size_t n;
-    if (file_list(&names, &n, folder) != STATUS_OK)
-        return;
-    for (size_t i = 0; i < n; i++) {
-        // a claim to follow someone who is gone from .owner
-        bool claim = strncmp(names[i], next, sizeof next - 1) == 0 &&
-                     strcmp(names[i] + sizeof next - 1, owner->record.token) != 0;
-        bool other = strncmp(names[i], temporary, sizeof temporary - 1) == 0;
-        char *path = claim || other ? path_join(folder, names[i]) : NULL;
-        if (path && (claim || owner_is_left(owner, path)) && unlink(path) == 0)
-            log_info("removed %s, left by a process that was ended", path);
-        free(path);
-    }
-    file_list_free(names, n);
 }

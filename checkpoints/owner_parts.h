@@ -62,6 +62,15 @@ enum status owner_judge(bool *changed, const struct owner *owner, const struct o
                         double stale_s);
 // Puts ours, written under its temporary name, in place.
 enum status owner_place(const struct owner *owner, double stale_s);
+// The same kernel since the same boot, and the same numbering of processes: then /proc knows.
+bool owner_is_here(const struct owner_record *other, const struct owner_record *self);
+// Our host's name with another boot id: it was restarted since.
+bool owner_is_rebooted(const struct owner_record *other, const struct owner_record *self);
+
+// ---- owner_left.c: what takers that died left
+
+// The name that our file has until it is in place at `path`; malloc'ed, NULL if there is no memory.
+char *owner_temporary(const char *path, const struct owner_record *record);
 // Once it is in place: removes what takers that died left in the folder, and says so.
 void owner_sweep(const struct owner *owner, const char *folder);
 

@@ -211,14 +211,18 @@ class Gone(r.Runs):
 
     def test_dead_starts_files(self):
         """What starts left that died while they took it: gone with the next start, and named."""
-        names = [".owner.tmp-" + "a" * 32, ".owner.next-" + "b" * 32]
+        names = [".owner.tmp-00000000-1-1-" + "a" * 32, ".owner.next-" + "b" * 32]
         self.owner(token="c" * 32)
         for name in names:
             shutil.copy(f"{self.out}/.owner", f"{self.out}/{name}")
+        os.utime(f"{self.out}/{names[0]}", (0, 0))  # of another host, as its name says: its age decides
+        mine = [".owner.tmp-" + "a" * 32, ".owner.next-mine", ".owner.tmp-1"]  # no name that we give
+        for name in mine:
+            self.write(f"o/{name}", b"")
         result = self.train(self.yaml, "--log.level", "info")
         for name in names:
             self.assertIn(f"removed {self.out}/{name}", result.err)
-        self.assertEqual([n for n in os.listdir(self.out) if n.startswith(".owner")], [])
+        self.assertEqual(sorted(n for n in os.listdir(self.out) if n.startswith(".owner")), sorted(mine))
 
 
 class Formats(r.Runs):

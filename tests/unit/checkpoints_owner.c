@@ -5,7 +5,7 @@
 
 #include "base/file.h"
 #include "base/text.h"
-#include "checkpoints/owner.h"
+#include "checkpoints/owner_parts.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -438,6 +438,37 @@ static void asked_above(void **context) {
     free(below);
 }
 
+// A file with nothing in it, under the name that this process gives its own.
+static void put_unwritten(const char *token) {
+    struct owner_record record;
+    assert_ok(owner_record_self(&record));
+    snprintf(record.token, sizeof record.token, "%s", token);
+    char *name = owner_temporary(path, &record);
+    assert_ok(file_replace(name, "", 0));
+    free(name);
+}
+
+// A starter that died before it wrote a byte: its file's name tells. One that lives is left alone.
+static void unwritten_is_removed(void **context) {
+    (void)context;
+    struct owner *owner;
+    const pid_t pid = fork();
+    assert_int_not_equal(pid, -1);
+    if (pid == 0) {
+        put_unwritten("0123456789abcdef0123456789abcdef");
+        _exit(0);
+    }
+    int state;
+    assert_int_equal(waitpid(pid, &state, 0), pid);
+    assert_int_equal(state, 0);
+    put_unwritten("fedcba9876543210fedcba9876543210");
+    names_are(2);
+    assert_ok(owner_take(&owner, folder, "out"));
+    names_are(2); // .owner, and the other's of this process
+    owner_release(owner);
+    names_are(1);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(take_and_release, setup, teardown),
@@ -451,6 +482,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(silent_host_is_followed, setup, teardown),
         cmocka_unit_test_setup_teardown(beating_host_is_left_alone, setup, teardown),
         cmocka_unit_test_setup_teardown(claim_is_followed, setup, teardown),
+        cmocka_unit_test_setup_teardown(unwritten_is_removed, setup, teardown),
         cmocka_unit_test_setup_teardown(heartbeat_and_loss, setup, teardown),
         cmocka_unit_test_setup_teardown(looks_are_fresh, setup, teardown),
         cmocka_unit_test_setup_teardown(asked_above, setup, teardown),
