@@ -9,6 +9,7 @@
 #include "export/export.h"
 #include "model/model.h"
 #include "model/weight_files.h"
+#include "train/folder.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -39,6 +40,8 @@ static enum inspect_kind inspect_folder(const char *path) {
         return INSPECT_MODEL;
     if (checkpoint_is(path))
         return INSPECT_CHECKPOINT;
+    if (holds(path, FOLDER_SWEEP))
+        return INSPECT_SWEEP;
     bool job = holds(path, "job.yaml");
     if (holds(path, "events.jsonl") || (job && (holds(path, "checkpoints") || holds(path, "report.json"))))
         return INSPECT_RUN;
@@ -70,13 +73,13 @@ enum status inspect_kind_of(enum inspect_kind *kind, const char *path) {
     return status_set(STATUS_DATA,
                       "inspect: %s is none of: a checkpoint (step-N folder or checkpoint.h5), a model directory, a "
                       "file of weights (.safetensors, .bin, .pt, .pth, or an .index.json of shards), a .shard file, an "
-                      "archive (.tar.gz), a run's out folder",
+                      "archive (.tar.gz), a run's or a sweep's out folder",
                       path);
 }
 
 const char *inspect_kind_name(enum inspect_kind kind) {
-    static const char *const names[] = {"nothing", "checkpoint", "model", "weights",
-                                        "shard",   "archive",    "run",   "checkpoints"};
+    static const char *const names[] = {"nothing", "checkpoint", "model",       "weights", "shard",
+                                        "archive", "run",        "checkpoints", "sweep"};
     return names[kind];
 }
 
@@ -227,6 +230,7 @@ enum status inspect_describe(struct text *out, enum inspect_kind kind, const cha
     case INSPECT_NONE:
     case INSPECT_RUN:
     case INSPECT_CHECKPOINTS:
+    case INSPECT_SWEEP:
         break;
     }
     return status_set(STATUS_ARGUMENT, "inspect: %s is no single thing", path);

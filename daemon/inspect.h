@@ -14,6 +14,7 @@ enum inspect_kind {
     INSPECT_ARCHIVE,     // *.tar.gz, *.tgz
     INSPECT_RUN,         // a run's out
     INSPECT_CHECKPOINTS, // its folder of checkpoints
+    INSPECT_SWEEP,       // a sweep's out
 };
 
 // By names; STATUS_DATA: nothing is there, or none of these.
@@ -21,7 +22,7 @@ enum status inspect_kind_of(enum inspect_kind *kind, const char *path);
 const char *inspect_kind_name(enum inspect_kind kind); // "checkpoint"
 
 // For people, several lines, or one JSON object in a line. Opening it checks its structure: STATUS_DATA. Not for the
-// last two kinds.
+// last three kinds.
 enum status inspect_describe(struct text *out, enum inspect_kind kind, const char *path, bool json);
 
 #endif

@@ -215,6 +215,7 @@ void sweep_close(struct sweep *s) {
     list_free(&s->tasks);
     list_free(&s->rates);
     list_free(&s->seeds);
+    list_free(&s->others);
     job_free(s->job);
     *s = (struct sweep){0};
 }

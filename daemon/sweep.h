@@ -39,6 +39,7 @@ struct sweep {
     size_t n;
     struct inputs_facts *facts; // (tasks)
     char base_hash[33];
+    struct job_list others; // rank 0: folders of runs that other lists made, sorted
 };
 
 // ---- sweep.c
@@ -57,6 +58,11 @@ size_t sweep_count(const struct sweep *sweep, enum sweep_state state);
 enum status sweep_look(struct sweep *sweep, struct base *base, struct comm *comm);
 // What a cell that has ended scored, from its report.json.
 enum status sweep_cell_read(struct sweep_cell *cell);
+
+// ---- sweep_others.c
+
+// Fills `others` by what is in the sweep's folder, and warns of them.
+enum status sweep_others(struct sweep *sweep);
 
 // ---- sweep_table.c
 

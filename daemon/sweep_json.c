@@ -155,5 +155,10 @@ void sweep_print_json(struct text *json, const struct sweep *s) {
         text_puts(json, i ? ",\n    " : "\n    ");
         cell_add(json, s, &s->cells[i]);
     }
+    text_puts(json, "],\n  \"others\": [");
+    for (size_t i = 0; i < s->others.n; i++) {
+        text_puts(json, i ? ", " : "");
+        json_string_add(json, s->others.at[i]);
+    }
     text_puts(json, "]\n}\n");
 }

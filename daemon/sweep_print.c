@@ -187,6 +187,18 @@ static void markdown_cell(struct text *out, const struct sweep_cell *cell) {
     text_puts(out, "\n");
 }
 
+// Of other lists: where their own reports are.
+static void markdown_others(struct text *out, const struct sweep *s) {
+    if (!s->others.n)
+        return;
+    text_puts(out, "\n## Runs of other lists\n\nIn this folder too, and not in the numbers above:\n\n");
+    for (size_t i = 0; i < s->others.n; i++) {
+        text_puts(out, "- ");
+        markdown_cell_add(out, s->others.at[i]);
+        text_puts(out, "\n");
+    }
+}
+
 void sweep_print_markdown(struct text *out, const struct sweep *s) {
     text_puts(out, "# ");
     markdown_cell_add(out, s->job->job);
@@ -205,4 +217,5 @@ void sweep_print_markdown(struct text *out, const struct sweep *s) {
               "---: |\n");
     for (size_t i = 0; i < s->n; i++)
         markdown_cell(out, &s->cells[i]);
+    markdown_others(out, s);
 }

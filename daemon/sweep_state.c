@@ -180,7 +180,8 @@ static enum status look_here(struct sweep *s, struct base *base) {
     TRY(look_tasks(s));
     TRY(base_hash(base));
     memcpy(s->base_hash, base->hash, sizeof s->base_hash);
-    return look_cells(s);
+    TRY(look_cells(s));
+    return sweep_others(s);
 }
 
 enum status sweep_look(struct sweep *s, struct base *base, struct comm *comm) {

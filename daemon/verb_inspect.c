@@ -24,7 +24,8 @@ static enum status inspect_put(struct text *text, enum status status) {
     return status;
 }
 
-// A run, or a folder of checkpoints. Without --verify: what it holds, which is the same list.
+// A run, a sweep, or a folder of checkpoints. With and without --verify the same: what it holds is what can be
+// compared.
 static enum status inspect_whole(enum inspect_kind kind, const char *path, bool json) {
     struct verify verify;
     struct text text = {0};
@@ -105,14 +106,17 @@ static enum status inspect_run(const char *path, const struct inspect_flags *f) 
     struct inspect_ask ask = {.path = path};
     TRY(follow_read(path, inspect_kind_read, &ask));
     enum inspect_kind kind = ask.kind;
-    return kind == INSPECT_RUN || kind == INSPECT_CHECKPOINTS ? inspect_whole(kind, path, f->json)
-                                                              : inspect_single(kind, path, f);
+    return kind == INSPECT_RUN || kind == INSPECT_CHECKPOINTS || kind == INSPECT_SWEEP
+               ? inspect_whole(kind, path, f->json)
+               : inspect_single(kind, path, f);
 }
 
 static struct inspect_flags given;
 static const struct flag flags[] = {
     {"--verify", FLAG_SWITCH, &given.verify, NULL,
-     "compare every hash and checksum that is recorded; what is wrong, where (65)", NULL, false},
+     "compare every hash and checksum that is recorded; what is wrong, where (65). Of a run, a sweep and a checkpoints "
+     "folder that is done without it too; of one thing only its structure is looked at",
+     NULL, false},
     {"--json", FLAG_SWITCH, &given.json, NULL, "one JSON object", NULL, false},
     FLAGS_END,
 };
@@ -122,7 +126,7 @@ const struct verb_flags verb_inspect_flags = {
     .usage = "[--verify] [--json] PATH",
     .about = "PATH: a checkpoint (step-N folder or checkpoint.h5), a model directory, a file of weights (.safetensors, "
              ".bin, .pt, .pth, or an .index.json of shards), a .shard file, an archive (.tar.gz), a run's out folder "
-             "or its checkpoints folder: all that those hold, one line each.",
+             "or its checkpoints folder: all that those hold, one line each; or a sweep's: its runs, one line each.",
     .flags = flags,
     .min_words = 1,
     .max_words = 1,

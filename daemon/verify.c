@@ -118,6 +118,7 @@ enum status verify_one(enum verify_depth *depth, enum inspect_kind kind, const c
     case INSPECT_NONE:
     case INSPECT_RUN:
     case INSPECT_CHECKPOINTS:
+    case INSPECT_SWEEP:
         break;
     }
     return status_set(STATUS_ARGUMENT, "inspect: %s is no single thing", path);

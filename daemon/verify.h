@@ -9,7 +9,7 @@
 // What can be told of it: a checksum of every byte, or only that its structure agrees.
 enum verify_depth { VERIFY_HASHES, VERIFY_STRUCTURE };
 
-// One thing, in full. STATUS_DATA: what is wrong, where. Not for runs and folders of checkpoints.
+// One thing, in full. STATUS_DATA: what is wrong, where. Not for runs, sweeps and folders of checkpoints.
 enum status verify_one(enum verify_depth *depth, enum inspect_kind kind, const char *path);
 
 struct verify_item {
@@ -29,8 +29,8 @@ struct verify {
     size_t n_notes;
 };
 
-// All that a run's folder, or a folder of checkpoints, holds. Fails only if it could not be looked through;
-// verify_status says whether something is wrong.
+// All that a run's or a sweep's folder, or a folder of checkpoints, holds. Fails only if it could not be looked
+// through; verify_status says whether something is wrong.
 enum status verify_folder(struct verify *out, enum inspect_kind kind, const char *path);
 void verify_release(struct verify *verify);
 enum status verify_status(const struct verify *verify); // STATUS_DATA, naming how many and the first

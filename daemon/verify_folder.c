@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // A run's folder: everything in it that can be told good from bad, one item each.
+#include "daemon/verify_parts.h"
+
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/job.h"
 #include "checkpoints/checkpoint.h"
 #include "checkpoints/steps.h"
-#include "daemon/verify.h"
 #include "export/sums.h"
-#include "train/history.h"
 
-#include <errno.h>
-#include <inttypes.h>
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -20,104 +17,23 @@
 #define FINISHED "a finished run has it"
 #define REPORT_MAX ((size_t)64 << 20) // bytes of a report.json
 
-// ---- the list
-
-void verify_release(struct verify *v) {
-    for (size_t i = 0; i < v->n; i++) {
-        free(v->items[i].path);
-        free(v->items[i].kind);
-        free(v->items[i].why);
-    }
-    for (size_t i = 0; i < v->n_notes; i++) {
-        free(v->notes[i].path);
-        free(v->notes[i].text);
-    }
-    free(v->items);
-    free(v->notes);
-    *v = (struct verify){0};
-}
-
-static enum status no_memory(const struct verify *v) {
-    return status_set(STATUS_SYSTEM, "inspect %s: no memory", v->path);
-}
-
-static enum status note(struct verify *v, const char *name, const char *text) {
-    struct verify_note next = {strdup(name), strdup(text)};
-    struct verify_note *grown = realloc(v->notes, (v->n_notes + 1) * sizeof *grown);
-    if (grown)
-        v->notes = grown;
-    if (!grown || !next.path || !next.text) {
-        free(next.path);
-        free(next.text);
-        return no_memory(v);
-    }
-    v->notes[v->n_notes++] = next;
-    return STATUS_OK;
-}
-
-static bool there(const struct verify *v, const char *name) {
-    char *path = path_join(v->path, name);
-    bool is = path && file_named(path);
-    free(path);
-    return is;
-}
-
-static enum status item_add(struct verify *v, const char *name, const char *kind, enum status status,
-                            enum verify_depth depth) {
-    struct verify_item next = {.path = strdup(name), .kind = strdup(kind), .status = status, .depth = depth};
-    next.why = status != STATUS_OK ? strdup(status_message()) : NULL;
-    struct verify_item *grown = realloc(v->items, (v->n + 1) * sizeof *grown);
-    if (grown)
-        v->items = grown;
-    if (!grown || !next.path || !next.kind || (status != STATUS_OK && !next.why)) {
-        free(next.path);
-        free(next.kind);
-        free(next.why);
-        return no_memory(v);
-    }
-    v->items[v->n++] = next;
-    v->wrong += status != STATUS_OK;
-    return STATUS_OK;
-}
-
-// What was found of one thing. Only damage and what can't be read are findings; other failures end the whole.
-static enum status item(struct verify *v, const char *name, const char *kind, enum status status,
-                        enum verify_depth depth) {
-    if (status != STATUS_OK && status != STATUS_DATA && status != STATUS_IO)
-        return status;
-    if (status != STATUS_OK && !there(v, name))
-        return note(v, name, "went while it was being read");
-    return item_add(v, name, kind, status, depth);
-}
-
-// ---- one thing by its kind
-
-static enum status one(struct verify *v, const char *name, enum inspect_kind kind) {
-    enum verify_depth depth = VERIFY_HASHES;
-    char *path = path_join(v->path, name);
-    if (!path)
-        return no_memory(v);
-    enum status status = verify_one(&depth, kind, path);
-    free(path);
-    return item(v, name, inspect_kind_name(kind), status, depth);
-}
-
 // ---- checkpoints
 
 static enum status step_item(struct verify *v, const char *folder, const char *name) {
     uint64_t step = 0;
     char *below = path_join(folder, name), *path = below ? path_join(v->path, below) : NULL;
-    enum status status = path ? STATUS_OK : no_memory(v);
+    enum status status = path ? STATUS_OK : verify_no_memory(v);
     if (status == STATUS_OK && strncmp(name, ".tmp-", 5) == 0)
-        status = note(v, below, "left by a save that was ended, or one that is under way; the next start removes it");
+        status =
+            verify_note(v, below, "left by a save that was ended, or one that is under way; the next start removes it");
     else if (status == STATUS_OK && strstr(name, ".aside-"))
-        status = note(v, below, "set aside by an earlier start: not looked at");
+        status = verify_note(v, below, "set aside by an earlier start: not looked at");
     else if (status == STATUS_OK && strncmp(name, ".owner", 6) == 0)
         status = STATUS_OK; // a run is under way
     else if (status == STATUS_OK && step_parse(&step, name))
-        status = one(v, below, INSPECT_CHECKPOINT);
+        status = verify_found_one(v, below, INSPECT_CHECKPOINT);
     else if (status == STATUS_OK && strcmp(name, "latest") != 0 && strcmp(name, "best") != 0)
-        status = note(v, below, "no name of ours: not looked at");
+        status = verify_note(v, below, "no name of ours: not looked at");
     free(path);
     free(below);
     return status;
@@ -138,9 +54,9 @@ static enum status check_link(const char *path) {
 
 static enum status link_item(struct verify *v, const char *folder, const char *name) {
     char *below = path_join(folder, name), *path = below ? path_join(v->path, below) : NULL;
-    enum status status = path ? STATUS_OK : no_memory(v);
+    enum status status = path ? STATUS_OK : verify_no_memory(v);
     if (status == STATUS_OK && file_named(path))
-        status = item(v, below, "link", check_link(path), VERIFY_STRUCTURE);
+        status = verify_found(v, below, "link", check_link(path), VERIFY_STRUCTURE);
     free(path);
     free(below);
     return status;
@@ -150,99 +66,16 @@ static enum status link_item(struct verify *v, const char *folder, const char *n
 static enum status checkpoints(struct verify *v, const char *folder) {
     char **names, *path = path_join(v->path, folder);
     size_t n;
-    enum status status = path ? file_list(&names, &n, path) : no_memory(v);
+    enum status status = path ? file_list(&names, &n, path) : verify_no_memory(v);
     free(path);
     if (status != STATUS_OK)
-        return item(v, folder, "checkpoints", status, VERIFY_STRUCTURE);
+        return verify_found(v, folder, "checkpoints", status, VERIFY_STRUCTURE);
     for (size_t i = 0; i < n && status == STATUS_OK; i++)
         status = step_item(v, folder, names[i]);
     file_list_free(names, n);
     if (status == STATUS_OK)
         status = link_item(v, folder, "latest");
     return status == STATUS_OK ? link_item(v, folder, "best") : status;
-}
-
-// ---- events, and what they say of exports
-
-#define EVENT_FIX " (a start passes over this line; to mend the file, remove it)"
-
-static enum status check_event(json_t **out, const char *line, size_t size, const char *path, size_t number) {
-    json_error_t error;
-    *out = json_loadb(line, size, JSON_REJECT_DUPLICATES, &error);
-    if (!*out)
-        return status_set(STATUS_DATA, "%s:%zu: %s" EVENT_FIX, path, number, error.text);
-    if (json_is_string(json_object_get(*out, "event")) && json_is_number(json_object_get(*out, "time")))
-        return STATUS_OK;
-    json_decref(*out);
-    return status_set(STATUS_DATA, "%s:%zu: no event: it has no \"event\" or no \"time\"" EVENT_FIX, path, number);
-}
-
-// What the events say of the folder.
-struct told {
-    json_t *exports;              // the SHA-256 of each file that an export made, by its name; later exports come later
-    struct history_report report; // of the last `end`
-    bool resumed;                 // the next `start` goes on
-    bool ended;                   // nothing came after the run's end
-};
-
-static void exports_add(json_t *exports, const json_t *event) {
-    const char *path = json_string_value(json_object_get(event, "path"));
-    const char *kind = json_string_value(json_object_get(event, "kind"));
-    if (!path || !kind)
-        return;
-    const char *slash = strrchr(path, '/');
-    json_object_set(exports,
-                    strcmp(kind, "model") == 0 ? "model.safetensors"
-                    : slash                    ? slash + 1
-                                               : path,
-                    json_object_get(event, "sha256"));
-}
-
-// A fresh start does not know what an earlier run exported there. `told` NULL: events of another rank, which tell of
-// its end only.
-static void told_add(struct told *told, const json_t *event) {
-    if (!told)
-        return;
-    const char *name = json_string_value(json_object_get(event, "event"));
-    bool start = strcmp(name, "start") == 0;
-    if (start && !told->resumed)
-        json_object_clear(told->exports);
-    if (strcmp(name, "export") == 0)
-        exports_add(told->exports, event);
-    told->resumed = strcmp(name, "resume") == 0 || (told->resumed && !start);
-    if (strcmp(name, "end") == 0)
-        history_end_report(&told->report, event);
-    told->ended = strcmp(name, "end") == 0 || (told->ended && strcmp(name, "export") == 0);
-}
-
-static enum status check_events(struct told *told, bool *half, const char *path) {
-    char *bytes;
-    size_t size, number = 1;
-    TRY(file_read(&bytes, &size, path, HISTORY_MAX));
-    const char *at = bytes, *end = bytes + size, *stop;
-    char why[1024] = "";
-    for (; at < end && (stop = memchr(at, '\n', (size_t)(end - at))); at = stop + 1, number++) {
-        json_t *event;
-        if (check_event(&event, at, (size_t)(stop - at), path, number) == STATUS_OK) {
-            told_add(told, event);
-            json_decref(event);
-        } else if (!*why) { // the first of them is named; the others still tell of the run
-            snprintf(why, sizeof why, "%s", status_message());
-        }
-    }
-    *half = at < end;
-    free(bytes);
-    return *why ? status_set(STATUS_DATA, "%s", why) : STATUS_OK;
-}
-
-static enum status events_item(struct verify *v, struct told *told, const char *name) {
-    bool half = false;
-    char *path = path_join(v->path, name);
-    if (!path)
-        return no_memory(v);
-    TRY(item(v, name, "events", check_events(told, &half, path), VERIFY_STRUCTURE));
-    free(path);
-    return half ? note(v, name, "ends in half a line, as a crash leaves it; the next start cuts it off") : STATUS_OK;
 }
 
 // ---- what exports made
@@ -259,28 +92,21 @@ static enum status archive_item(struct verify *v, const json_t *exports, const c
     char *below = path_join("artifacts", name), *path = below ? path_join(v->path, below) : NULL;
     enum inspect_kind kind = INSPECT_NONE;
     enum verify_depth depth = VERIFY_HASHES;
-    enum status status = path ? STATUS_OK : no_memory(v);
+    enum status status = path ? STATUS_OK : verify_no_memory(v);
     const char *wanted = json_string_value(json_object_get(exports, name));
     if (status == STATUS_OK && !wanted && (file_is_temporary(name) || inspect_kind_of(&kind, path) != STATUS_OK)) {
-        status = note(v, below, "no artifact that is known: not looked at");
+        status = verify_note(v, below, "no artifact that is known: not looked at");
     } else if (status == STATUS_OK) {
         status = check_published(path, wanted, "export");
         if (status == STATUS_OK)
             status = inspect_kind_of(&kind, path);
         if (status == STATUS_OK)
             status = verify_one(&depth, kind, path);
-        status = item(v, below, kind == INSPECT_NONE ? "archive" : inspect_kind_name(kind), status, depth);
+        status = verify_found(v, below, kind == INSPECT_NONE ? "archive" : inspect_kind_name(kind), status, depth);
     }
     free(path);
     free(below);
     return status;
-}
-
-// What should be there and is not. `why`: what tells of it.
-static enum status lacks(struct verify *v, const char *name, const char *kind, const char *why) {
-    return there(v, name)
-               ? STATUS_OK
-               : item_add(v, name, kind, status_set(STATUS_DATA, "%s: is missing: %s", name, why), VERIFY_STRUCTURE);
 }
 
 // Those that an export event tells of.
@@ -291,7 +117,8 @@ static enum status archives_lacking(struct verify *v, json_t *exports) {
     json_object_foreach(exports, name, sha256) {
         char *below = path_join("artifacts", name);
         if (status == STATUS_OK && strcmp(name, "model.safetensors") != 0)
-            status = below ? lacks(v, below, "archive", "the run's export event tells of it") : no_memory(v);
+            status =
+                below ? verify_lacks(v, below, "archive", "the run's export event tells of it") : verify_no_memory(v);
         free(below);
     }
     return status;
@@ -302,10 +129,10 @@ static enum status each_name(struct verify *v, const char *folder, const char *k
                              enum status (*look)(struct verify *v, const json_t *exports, const char *name)) {
     char **names, *path = path_join(v->path, folder);
     size_t n;
-    enum status status = path ? file_list(&names, &n, path) : no_memory(v);
+    enum status status = path ? file_list(&names, &n, path) : verify_no_memory(v);
     free(path);
     if (status != STATUS_OK)
-        return item(v, folder, kind, status, VERIFY_STRUCTURE);
+        return verify_found(v, folder, kind, status, VERIFY_STRUCTURE);
     for (size_t i = 0; i < n && status == STATUS_OK; i++)
         status = look(v, exports, names[i]);
     file_list_free(names, n);
@@ -317,14 +144,14 @@ static enum status model_item(struct verify *v, const json_t *exports) {
     enum verify_depth depth = VERIFY_STRUCTURE;
     const char *wanted = json_string_value(json_object_get(exports, "model.safetensors"));
     char *path = path_join(v->path, "model"), *weights = path ? path_join(path, "model.safetensors") : NULL;
-    enum status status = weights ? verify_one(&depth, INSPECT_MODEL, path) : no_memory(v);
+    enum status status = weights ? verify_one(&depth, INSPECT_MODEL, path) : verify_no_memory(v);
     if (status == STATUS_OK && wanted)
         status = check_published(weights, wanted, "export");
     if (status == STATUS_OK && depth != VERIFY_HASHES)
         status = status_set(STATUS_DATA, "%s/" SUMS_NAME ": is missing: a run writes it with its model", path);
     free(weights);
     free(path);
-    return item(v, "model", "model", status, depth);
+    return verify_found(v, "model", "model", status, depth);
 }
 
 // ---- the rest
@@ -335,12 +162,16 @@ static enum status shard_item(struct verify *v, const json_t *exports, const cha
     if (size <= 6 || strcmp(name + size - 6, ".shard") != 0)
         return STATUS_OK;
     char *below = path_join("shards", name);
-    enum status status = below ? one(v, below, INSPECT_SHARD) : no_memory(v);
+    enum status status = below ? verify_found_one(v, below, INSPECT_SHARD) : verify_no_memory(v);
     free(below);
     return status;
 }
 
-static enum status check_report(const char *path) {
+enum status verify_shards(struct verify *v) {
+    return verify_there(v, "shards") ? each_name(v, "shards", "shard", NULL, shard_item) : STATUS_OK;
+}
+
+enum status verify_json(const char *path) {
     char *bytes;
     size_t size;
     json_error_t error;
@@ -367,9 +198,9 @@ static enum status check_job(char **checkpoints_dir, const char *path) {
 
 static enum status job_item(struct verify *v, char **checkpoints_dir) {
     char *job = path_join(v->path, "job.yaml");
-    enum status status = job ? STATUS_OK : no_memory(v);
+    enum status status = job ? STATUS_OK : verify_no_memory(v);
     if (status == STATUS_OK && file_named(job))
-        status = item(v, "job.yaml", "job", check_job(checkpoints_dir, job), VERIFY_STRUCTURE);
+        status = verify_found(v, "job.yaml", "job", check_job(checkpoints_dir, job), VERIFY_STRUCTURE);
     free(job);
     return status;
 }
@@ -378,48 +209,17 @@ static enum status job_item(struct verify *v, char **checkpoints_dir) {
 // structure to look at.
 static enum status report_item(struct verify *v, const char *name, bool json, const char *wanted) {
     char *path = path_join(v->path, name);
-    enum status status = path && json && file_named(path) ? check_report(path) : path ? STATUS_OK : no_memory(v);
+    enum status status = path && json && file_named(path) ? verify_json(path) : path ? STATUS_OK : verify_no_memory(v);
     bool looks = path && file_named(path) && (json || *wanted);
     if (looks && status == STATUS_OK && *wanted)
         status = check_published(path, wanted, "end");
     free(path);
-    return looks ? item(v, name, "report", status, *wanted ? VERIFY_HASHES : VERIFY_STRUCTURE) : status;
+    return looks ? verify_found(v, name, "report", status, *wanted ? VERIFY_HASHES : VERIFY_STRUCTURE) : status;
 }
 
-static enum status report_items(struct verify *v, const struct told *told) {
+static enum status report_items(struct verify *v, const struct verify_told *told) {
     TRY(report_item(v, REPORT_JSON, true, told->ended ? told->report.json : ""));
     return report_item(v, REPORT_MARKDOWN, false, told->ended ? told->report.markdown : "");
-}
-
-// A run makes it before its job.yaml, and tells its exports there before its report.
-static enum status events_missing(struct verify *v) {
-    struct stat info;
-    char *path = path_join(v->path, "events.jsonl");
-    if (!path)
-        return no_memory(v);
-    bool missing = stat(path, &info) != 0 && errno == ENOENT && (there(v, "job.yaml") || there(v, "report.json"));
-    bool empty = stat(path, &info) == 0 && info.st_size == 0 && there(v, "report.json");
-    enum status status = STATUS_OK;
-    if (missing || empty)
-        status = item_add(v, "events.jsonl", "events",
-                          status_set(STATUS_DATA, "%s: %s: a run that got so far has written events", path,
-                                     missing ? "is missing" : "is empty"),
-                          VERIFY_STRUCTURE);
-    free(path);
-    return status;
-}
-
-static enum status run_events(struct verify *v, struct told *told) {
-    TRY(events_missing(v));
-    char **names;
-    size_t n;
-    TRY(file_list(&names, &n, v->path));
-    enum status status = STATUS_OK;
-    for (size_t i = 0; i < n && status == STATUS_OK; i++)
-        if (strcmp(names[i], "events.jsonl") == 0 || strncmp(names[i], "events.rank-", 12) == 0)
-            status = events_item(v, strcmp(names[i], "events.jsonl") == 0 ? told : NULL, names[i]);
-    file_list_free(names, n);
-    return status;
 }
 
 // The folder of checkpoints as `path` names it, below the run's or elsewhere: `latest`, and `best` if there was one.
@@ -427,14 +227,14 @@ static enum status links_lacking(struct verify *v, const char *folder) {
     struct trainer_state state = {0};
     struct steps steps;
     char *path = path_join(v->path, folder), *latest = path_join(folder, "latest"), *best = path_join(folder, "best");
-    enum status status = path && latest && best ? steps_list(&steps, path) : no_memory(v);
+    enum status status = path && latest && best ? steps_list(&steps, path) : verify_no_memory(v);
     char *newest = status == STATUS_OK && steps.n ? step_path(path, steps.at[steps.n - 1]) : NULL;
     if (status == STATUS_OK)
         steps_release(&steps);
     if (status == STATUS_OK)
-        status = lacks(v, latest, "link", FINISHED);
+        status = verify_lacks(v, latest, "link", FINISHED);
     if (status == STATUS_OK && newest && checkpoint_state(&state, newest) == STATUS_OK && state.best_step)
-        status = lacks(v, best, "link", FINISHED);
+        status = verify_lacks(v, best, "link", FINISHED);
     trainer_state_release(&state);
     free(newest);
     free(best);
@@ -445,33 +245,32 @@ static enum status links_lacking(struct verify *v, const char *folder) {
 
 // What a run has that came to its end.
 static enum status finished_lacking(struct verify *v, const char *checkpoints) {
-    TRY(lacks(v, "job.yaml", "job", FINISHED));
-    TRY(lacks(v, "report.json", "report", FINISHED));
-    TRY(lacks(v, "report.md", "report", FINISHED));
-    TRY(lacks(v, "model", "model", FINISHED));
-    TRY(lacks(v, checkpoints, "checkpoints", FINISHED));
-    return there(v, checkpoints) ? links_lacking(v, checkpoints) : STATUS_OK;
+    TRY(verify_lacks(v, "job.yaml", "job", FINISHED));
+    TRY(verify_lacks(v, "report.json", "report", FINISHED));
+    TRY(verify_lacks(v, "report.md", "report", FINISHED));
+    TRY(verify_lacks(v, "model", "model", FINISHED));
+    TRY(verify_lacks(v, checkpoints, "checkpoints", FINISHED));
+    return verify_there(v, checkpoints) ? links_lacking(v, checkpoints) : STATUS_OK;
 }
 
-static enum status run_parts(struct verify *v, const struct told *told, const char *elsewhere) {
-    const char *at = !there(v, "checkpoints") && elsewhere ? elsewhere : "checkpoints";
-    if (there(v, at))
+static enum status run_parts(struct verify *v, const struct verify_told *told, const char *elsewhere) {
+    const char *at = !verify_there(v, "checkpoints") && elsewhere ? elsewhere : "checkpoints";
+    if (verify_there(v, at))
         TRY(checkpoints(v, at));
-    if (there(v, "shards"))
-        TRY(each_name(v, "shards", "shard", NULL, shard_item));
-    if (there(v, "model"))
+    TRY(verify_shards(v));
+    if (verify_there(v, "model"))
         TRY(model_item(v, told->exports));
-    if (there(v, "artifacts"))
+    if (verify_there(v, "artifacts"))
         TRY(each_name(v, "artifacts", "archive", told->exports, archive_item));
     TRY(archives_lacking(v, told->exports));
     return told->ended ? finished_lacking(v, at) : STATUS_OK;
 }
 
-static enum status run(struct verify *v, struct told *told) {
+static enum status run(struct verify *v, struct verify_told *told) {
     char *elsewhere = NULL;
     enum status status = job_item(v, &elsewhere);
     if (status == STATUS_OK)
-        status = run_events(v, told);
+        status = verify_events(v, told);
     if (status == STATUS_OK)
         status = report_items(v, told);
     if (status == STATUS_OK)
@@ -480,13 +279,18 @@ static enum status run(struct verify *v, struct told *told) {
     return status;
 }
 
-enum status verify_folder(struct verify *out, enum inspect_kind kind, const char *path) {
-    struct told told = {.exports = json_object()};
-    *out = (struct verify){.path = path};
-    enum status status = !told.exports                 ? no_memory(out)
-                         : kind == INSPECT_CHECKPOINTS ? checkpoints(out, "")
-                                                       : run(out, &told);
+static enum status run_folder(struct verify *v) {
+    struct verify_told told = {.exports = json_object()};
+    enum status status = told.exports ? run(v, &told) : verify_no_memory(v);
     json_decref(told.exports);
+    return status;
+}
+
+enum status verify_folder(struct verify *out, enum inspect_kind kind, const char *path) {
+    *out = (struct verify){.path = path};
+    enum status status = kind == INSPECT_CHECKPOINTS ? checkpoints(out, "")
+                         : kind == INSPECT_SWEEP     ? verify_sweep(out)
+                                                     : run_folder(out);
     if (status != STATUS_OK)
         verify_release(out);
     return status;

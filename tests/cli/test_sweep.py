@@ -447,14 +447,26 @@ class Mended(Sweep):
                 file.write(content)
             self.go()
             self.assertEqual(s.json_read(path)["val"], before)
-        with open(path, "w", encoding="utf-8") as file:
-            file.write('{"val": {"official": {"name": "macro_f1", "value": null}}}')
-        self.go(rc=65, words=[path])
+        self.check_foreign(path, lambda: s.json_write(path, {"val": {"official": {"name": "macro_f1", "value": None}}}), before)
+
+    def check_foreign(self, path, put, before, *words):
+        """Made again by the hash that the run's end told; of an older run, which told none, refused."""
+        put()
+        self.go(words=[path, "made again"])
+        self.assertEqual(s.json_read(path)["val"], before)
+        events = os.path.join(os.path.dirname(path), "events.jsonl")
+        lines = [json.loads(line) for line in s.file_lines(events)]
+        with open(events, "w", encoding="utf-8") as file:
+            for event in lines:
+                event.pop("report", None)
+                file.write(json.dumps(event) + "\n")
+        put()
+        self.go(rc=65, words=[path, *words])
 
     def test_a_report_of_another_run(self):
         path = os.path.join(cell(self.out, "emotion", RATES[0], "2"), "report.json")
-        shutil.copy(os.path.join(cell(self.out, "emotion", RATES[0], "1"), "report.json"), path)
-        self.go(rc=65, words=[path, "not this run's"])
+        other = os.path.join(cell(self.out, "emotion", RATES[0], "1"), "report.json")
+        self.check_foreign(path, lambda: shutil.copy(other, path), s.json_read(path)["val"], "not this run's")
 
     def test_more_epochs(self):
         """Runs go on to more epochs, as with run."""
@@ -573,6 +585,44 @@ class Refused(Sweep):
     def refused(self, *arguments, words):
         self.assertRefused(s.run("sweep", self.job, "--out", self.out, *arguments), 64, *words)
         self.assertFalse(os.path.exists(self.out), "nothing is made")
+
+    def test_other_lists(self):
+        """The runs of before stay, are named, and come back with their lists."""
+        self.copy()
+        before = read(f"{self.out}/sweep.json")
+        result = self.go("--sweep.tasks", "emotion", "--sweep.rates", RATES[0], "--sweep.seeds", "1")
+        self.assertIn("11 runs of other lists", result.err)
+        table = s.json_read(f"{self.out}/sweep.json")
+        others = sorted(f"{t}/lr-{r}-seed-{x}" for t, r, x in itertools.product(TASKS, RATES, SEEDS))
+        others.remove(f"emotion/lr-{RATES[0]}-seed-1")
+        self.assertEqual((len(table["cells"]), table["others"]), (1, others))
+        for name in others:
+            self.assertIn(f"- {name}\n", read(f"{self.out}/sweep.md").decode())
+        self.assertNotIn("other lists", self.go().err)
+        self.assertEqual(read(f"{self.out}/sweep.json"), before)
+
+    def test_verified(self):
+        """A line for each run, wherever it is wrong."""
+        self.copy()
+        names = {f"{t}/lr-{r}-seed-{x}" for t, r, x in itertools.product(TASKS, RATES, SEEDS)}
+        for flags in (("--verify",), ()):
+            result = s.run("inspect", *flags, self.out, "--json")
+            self.assertExit(result, 0)
+            answer, = result.lines()
+            self.assertEqual((answer["kind"], {e["path"] for e in answer["items"] if e["kind"] == "run"}), ("sweep", names))
+            self.assertTrue(all(e["intact"] for e in answer["items"]))
+        bad, gone = f"emotion/lr-{RATES[1]}-seed-2", f"irony/lr-{RATES[0]}-seed-3"
+        with open(f"{self.out}/{bad}/model/model.safetensors", "r+b") as file:
+            file.seek(-9, os.SEEK_END)
+            file.write(b"\x55" * 9)
+        shutil.rmtree(f"{self.out}/{gone}")
+        result = s.run("inspect", "--verify", self.out)
+        self.assertExit(result, 65, "2 of ")
+        wrong = [line for line in result.out.splitlines() if line.startswith("WRONG")]
+        self.assertEqual(len(wrong), 2, result)
+        self.assertIn(f"{bad}: ", wrong[0])
+        self.assertIn("model.safetensors", wrong[0])
+        self.assertIn(f"{gone}: is missing", wrong[1])
 
     def test_refused(self):
         self.refused("--sweep.rates", "1e-3,0.001", words=["--sweep.rates", "0.001", "twice"])
