@@ -107,8 +107,10 @@ static void place_room(struct doctor *d, const struct place *p, const struct fil
         doctor_fail(d, STATUS_IO, "remove files", "%s (%s): the file system has no place for one more file", p->name,
                     p->path);
     else if (p->needed > left)
-        doctor_fail(d, STATUS_IO, "free some, lower checkpoints.keep, or name another disk", "%s (%s): %s free on %s%s",
-                    p->name, p->path, unit_bytes(left).text, fs->name, needed);
+        doctor_fail(d, STATUS_IO,
+                    d->job && *dry_advice(d->job) ? "free some, lower checkpoints.keep, or name another disk"
+                                                  : "free some, or name another disk",
+                    "%s (%s): %s free on %s%s", p->name, p->path, unit_bytes(left).text, fs->name, needed);
     else if (!p->needed && left < ROOM_LEAST && p->lasting)
         doctor_warn(d, "free some, or name another disk with out", "%s (%s): %s free on %s", p->name, p->path,
                     unit_bytes(left).text, fs->name);

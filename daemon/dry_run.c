@@ -65,6 +65,10 @@ uint64_t dry_report_memory(const struct dry_report *report) {
     return report->memory.total * (uint64_t)report->trainer->comm->local_world;
 }
 
+const char *dry_advice(const struct job *job) {
+    return job->checkpoints.keep > 1 ? "lower checkpoints.keep, " : "";
+}
+
 enum status dry_report_room(const struct dry_report *report) {
     for (unsigned i = 0; i < report->n_rooms; i++) {
         const struct dry_room *room = &report->rooms[i];
@@ -75,9 +79,10 @@ enum status dry_report_room(const struct dry_report *report) {
                               room->folder, room->what);
         if (room->needed > room->free)
             return status_set(STATUS_IO,
-                              "%s: %s needs up to %s more, %s is free: free some, lower checkpoints.keep, or set "
-                              "checkpoints.dir or out to another disk",
-                              room->folder, room->what, unit_bytes(room->needed).text, unit_bytes(room->free).text);
+                              "%s: %s needs up to %s more, %s is free: free some, %sor set checkpoints.dir or out to "
+                              "another disk",
+                              room->folder, room->what, unit_bytes(room->needed).text, unit_bytes(room->free).text,
+                              dry_advice(report->trainer->job));
     }
     return STATUS_OK;
 }

@@ -36,6 +36,8 @@ void dry_report_close(struct dry_report *report);
 enum status dry_report_time(struct dry_report *report, struct trainer *trainer);
 // Bytes that all ranks of this host take.
 uint64_t dry_report_memory(const struct dry_report *report);
+// What also makes room: "lower checkpoints.keep, ", or "" where that is 1.
+const char *dry_advice(const struct job *job);
 // STATUS_IO if some file system has too little room, naming it.
 enum status dry_report_room(const struct dry_report *report);
 

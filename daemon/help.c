@@ -18,7 +18,7 @@ const struct help_exit help_exits[] = {
     {65, "data, model or checkpoint unusable, or a run that diverged; the message has file:line, tensor or dataset"},
     {69, "a device, kernel or memory that was asked for is not there"},
     {70, "internal error"},
-    {74, "I/O error; earlier checkpoints are intact"},
+    {74, "I/O error, or too little room for the run, told before it trains; earlier checkpoints are intact"},
     {75, "try again: stopped by a signal or train.max_time (with a checkpoint, once a step is done), a rank was lost "
          "or stuck, or the folder is in use"},
     {0, NULL},

@@ -114,10 +114,8 @@ static enum status check_room(const struct sweep *s, const struct estimate *at) 
     }
     if (!last || bytes <= last->free)
         return STATUS_OK;
-    return status_set(STATUS_IO,
-                      "%s: the sweep needs up to %s, %s is free: free some, lower checkpoints.keep, or set out to "
-                      "another disk",
-                      last->folder, unit_bytes(bytes).text, unit_bytes(last->free).text);
+    return status_set(STATUS_IO, "%s: the sweep needs up to %s, %s is free: free some, %sor set out to another disk",
+                      last->folder, unit_bytes(bytes).text, unit_bytes(last->free).text, dry_advice(s->job));
 }
 
 enum status sweep_dry(const struct sweep *s, struct base *base, struct comm *comm) {

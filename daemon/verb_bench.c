@@ -87,12 +87,21 @@ static void bench_look(void) {
         log_warn("bench: this host is busy (load %.1f, %u CPUs): the figures are lower than it can do", load, cpus);
 }
 
+// Whether only its help is asked for.
+static bool bench_asks(int argc, char **argv) {
+    for (int i = 1; i < argc; i++)
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
+            return true;
+    return false;
+}
+
 static enum status bench_one(const struct bench *bench, int argc, char **argv) {
     struct text json = {0};
     char name[32];
     snprintf(name, sizeof name, "bench %s", bench->name);
     argv[0] = name;
-    bench_look();
+    if (!bench_asks(argc, argv))
+        bench_look();
     enum status status = bench->run(argc, argv, &json);
     if (status == STATUS_OK && json.size)
         status = json_print(&json);

@@ -132,7 +132,8 @@ static char *report_word(const json_t *report, const char *key) {
     return json_is_string(value) ? strdup(json_string_value(value)) : NULL;
 }
 
-// Keys whose values differ, and what the job does not say of how it was started; those that only follow from `out`, which always differs, are left out.
+// Keys whose values differ, and what the job does not say of how it was started; those that only follow from `out`,
+// which always differs, are left out.
 static json_t *runs_jobs(const struct run_folder *a, const struct run_folder *b) {
     static const char *const content[] = {"world", "isa", "data_hash", "base_hash", "version"};
     json_t *list = json_array();
@@ -249,9 +250,10 @@ static const struct flag flags[] = {
 const struct verb_flags verb_report_flags = {
     .verb = "report",
     .usage = "[--json] DIR [DIR]",
-    .about = "A run's report: scores of the best and the last model, timings, memory, settings. Of a run that has not "
-             "ended: how far it is.\n"
-             "Of two runs: their scores side by side, and what differs in their jobs, ranks and data. DIR is a job's `out`.",
+    .about =
+        "A run's report: scores of the best and the last model, timings, memory, settings. Of a run that has not "
+        "ended: how far it is.\n"
+        "Of two runs: their scores side by side, and what differs in their jobs, ranks and data. DIR is a job's `out`.",
     .flags = flags,
     .min_words = 1,
     .max_words = 2,

@@ -104,8 +104,8 @@ const struct verb_flags verb_run_flags = {
         "exports it.\n"
         "Start it alone, or under mpirun or srun. The same command again goes on from the newest checkpoint.\n"
         "Every key of the job file is also a flag, e.g. --train.lr 3e-5; finetuned config lists them.\n"
-        "Exit codes: 0 done, 64 usage, 65 data, model or checkpoint unusable or diverged, 74 I/O, 75 stopped, or a "
-        "rank lost: start it again.",
+        "Exit codes: 0 done, 64 usage, 65 data, model or checkpoint unusable or diverged, 69 device, kernel or memory "
+        "not there, 70 internal error, 74 I/O or too little room, 75 stopped, or a rank lost: start it again.",
     .flags = flags,
     .words = "FILE",
     .keys = true,

@@ -120,9 +120,15 @@ static void score_print(const struct score_flags *f, const char *const *tasks, c
         printf("%-10s %.6f\n", "total", sum / (double)n);
 }
 
+static enum status score_there(const char *flag, const char *path) {
+    return file_exists(path) ? STATUS_OK : status_set(STATUS_DATA, "score: %s: %s is not there", flag, path);
+}
+
 static enum status score_run(const struct score_flags *f) {
     double values[16];
     size_t n = 0;
+    TRY(score_there("--data.dir", f->dir));
+    TRY(score_there("--predictions", f->predictions));
     if (f->task) {
         if (!tweet_eval_task_known(f->task))
             return status_set(STATUS_USAGE,

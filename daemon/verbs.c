@@ -19,7 +19,7 @@ const struct verb verbs[] = {
     {VERB(report), "a run's report, or two runs side by side with what differs in their jobs"},
     {VERB(inspect), "what a checkpoint, shard or model holds, and whether it is intact"},
     {VERB(doctor), "what of this host, or of a world of hosts, would hinder a job, and what to change"},
-    {VERB(bench), "measures this host: gemm, step, tokenize, io"},
+    {VERB(bench), "measures this host: gemm, step, optimizer, tokenize, io"},
     {VERB(config), "every option with value, default, range and help"},
     {VERB(help), "explains a verb or a key of the job"},
     {VERB(man), "man pages, printed or written"},

@@ -9,6 +9,8 @@
 #include <jansson.h>
 #include <unistd.h>
 
+#define BASE_KEY "model.base (content)"
+
 // Takes `keys` away where a value found no memory: a key must not just be missing.
 static void keys_set(json_t **keys, const char *key, const char *value) {
     if (*keys && json_object_set_new(*keys, key, json_string(value)) != 0) {
@@ -36,7 +38,7 @@ static json_t *resume_keys(const struct trainer *t) {
     if (t->inputs.config.head == HEAD_QUESTION_ANSWERING)
         keys_set(&keys, INPUTS_NO_ANSWER_KEY, t->inputs.no_answer ? "true" : "false");
     keys_set(&keys, INPUTS_DATA_KEY, t->inputs.data_hash);
-    keys_set(&keys, "model.base (content)", t->inputs.base_hash);
+    keys_set(&keys, BASE_KEY, t->inputs.base_hash);
     return keys;
 }
 
@@ -69,9 +71,37 @@ static enum status resume_describe(struct trainer *t) {
 
 #define DIFFERENCES_SHOWN 6
 
+// Hashes of files, which nobody can give again.
+static bool key_is_content(const char *key) {
+    return strcmp(key, INPUTS_DATA_KEY) == 0 || strcmp(key, BASE_KEY) == 0 || strcmp(key, INPUTS_NO_ANSWER_KEY) == 0;
+}
+
+// The base of the run that was saved, where its job.yaml tells: malloc'ed, else NULL.
+static char *resume_old_base(const struct job *job, const char *path) {
+    struct job *then = NULL;
+    char *file = file_is_in(path, job->out) ? path_join(job->out, "job.yaml") : NULL;
+    char *base = file && file_exists(file) && job_read(&then, file, NULL, 0, JOB_NEED_NOTHING) == STATUS_OK
+                     ? strdup(then->model.base)
+                     : NULL;
+    job_free(then);
+    free(file);
+    return base;
+}
+
+// Where the files are that were others.
+static void resume_place(struct text *out, const char *key, const struct job *job, const char *path) {
+    char *base = strcmp(key, BASE_KEY) == 0 ? resume_old_base(job, path) : NULL;
+    if (strcmp(key, INPUTS_DATA_KEY) == 0)
+        text_printf(out, " (the files, labels or data.columns of %s)", job->data.dir);
+    if (base)
+        text_printf(out, " (then the files of %s)", base);
+    free(base);
+}
+
 // What differs between the run that was saved and this job, key by key: "train.lr was 5.0e-05, but this job says
-// 3e-05".
-static size_t resume_differences(struct text *out, const char *config, const struct trainer_state *saved) {
+// 3e-05". `given`: how many are values that a job can give.
+static size_t resume_differences(struct text *out, size_t *given, const char *config, const struct trainer_state *saved,
+                                 const struct job *job, const char *path) {
     json_t *now = json_loads(config, 0, NULL);
     json_t *then = json_loads(saved->config ? saved->config : "{}", 0, NULL);
     const char *key;
@@ -79,12 +109,14 @@ static size_t resume_differences(struct text *out, const char *config, const str
     size_t n = 0;
     json_object_foreach(now, key, value) {
         const char *was = json_string_value(json_object_get(then, key));
-        if ((was && strcmp(was, json_string_value(value)) == 0) || n++ >= DIFFERENCES_SHOWN)
+        if (was && strcmp(was, json_string_value(value)) == 0)
+            continue;
+        *given += !key_is_content(key);
+        if (n++ >= DIFFERENCES_SHOWN)
             continue;
         text_printf(out, "%s%s was %s, but this job says %s", n > 1 ? "; " : "", key, was ? was : "not recorded",
                     json_string_value(value));
-        if (strcmp(key, INPUTS_DATA_KEY) == 0)
-            text_puts(out, " (its files, labels or data.columns)");
+        resume_place(out, key, job, path);
     }
     if (n > DIFFERENCES_SHOWN)
         text_printf(out, "; and %zu more", n - DIFFERENCES_SHOWN);
@@ -102,13 +134,18 @@ static enum status resume_differs(const struct job *job, const char *config, con
                                   const char *path) {
     struct text differences = {0};
     enum status status = STATUS_OK;
-    if (resume_differences(&differences, config, saved))
-        status = status_set(STATUS_DATA,
-                            "%s is of another run: %s. Give the old value%s again, choose another %s, or set "
-                            "checkpoints.resume: never to start afresh there",
-                            path, differences.failed ? "" : text_string(&differences),
-                            strchr(text_string(&differences) ? text_string(&differences) : "", ';') ? "s" : "",
-                            resume_away(job, path));
+    size_t given = 0, n = resume_differences(&differences, &given, config, saved, job, path);
+    if (n)
+        status =
+            status_set(STATUS_DATA,
+                       "%s is of another run: %s. %s%s%s, choose another %s, or set checkpoints.resume: never to "
+                       "start afresh there",
+                       path, differences.failed ? "" : text_string(&differences),
+                       given == 0  ? "Restore the files"
+                       : given > 1 ? "Give the old values again"
+                                   : "Give the old value again",
+                       given && given < n ? " and restore the files" : "",
+                       given < n ? " as they were (or give the place where they are)" : "", resume_away(job, path));
     text_release(&differences);
     return status;
 }

@@ -86,6 +86,16 @@ class Before(Mounted):
         self.assertEqual(len(words), 2)
         self.assertExit(s.run("doctor", self.job), 74)
 
+    def test_nothing_less_to_keep(self):
+        """Where keep is 1 already it is no advice."""
+        self.ballast(MIB)
+        for verb in (("run",), ("run", "--dry-run"), ("doctor",), ("sweep", "--dry-run", "--sweep.seeds", "1,2")):
+            for keep in (1, 2):
+                result = s.run(verb[0], self.job, *verb[1:], "--checkpoints.keep", keep, "--data.cache", self.path("cache"))
+                self.assertEqual(result.rc, 74, result)
+                self.assertEqual("lower checkpoints.keep" in result.out + result.err, keep == 2, result)
+                shutil.rmtree(self.out, ignore_errors=True)
+
     def test_what_is_kept_counts(self):
         """keep 1 fits where keep 3 does not, and the run ends."""
         arguments = ("--data.cache", self.path("cache"), "--checkpoints.keep", "1", "--export.to", "[]")

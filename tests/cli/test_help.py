@@ -197,6 +197,30 @@ class Hints(s.Case):
         self.assertRefused(s.run("inspect"), 64, "which PATH")
 
 
+class Said(s.Case):
+    """What was left out once."""
+
+    def test_exit_codes(self):
+        self.assertIn("too little room", s.run("--help").out)
+        page = s.run("run", "--help").out
+        for code in ("64", "65", "69", "70", "74", "75"):
+            self.assertRegex(page, rf"\b{code} [a-zI]")
+
+    def test_every_bench_is_named(self):
+        names = parts("bench")
+        self.assertGreater(len(names), 4)
+        line = re.search(r"(?m)^  bench +(.*)$", s.run("--help").out).group(1)
+        with open(os.path.join(s.SOURCE, "README.md"), encoding="utf-8") as file:
+            readme = next(line for line in file if "finetuned bench step job.yaml" in line)
+        for name in names:
+            self.assertIn(name.split()[1], line)
+            self.assertIn(name.split()[1], readme)
+            self.assertEqual(s.run("bench", name.split()[1], "--help").err, "", "nothing is measured, so nothing is too busy")
+
+    def test_inspect_says_what_is_compared(self):
+        self.assertIn("done without it too", " ".join(s.run("inspect", "--help").out.split()))
+
+
 class Paths(s.Case):
     """A path that is nearly right: what was meant, or what to do."""
 

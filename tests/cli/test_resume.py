@@ -360,6 +360,22 @@ class Refused(Resume):
                     self.assertIn(word, result.err)
                 self.assertEqual(s.checkpoint_names(self.out), before)
 
+    def test_another_base_or_other_data(self):
+        """A hash can't be given again: the place of the files is named, and what to do."""
+        other = s.model_make(self.path("other"), seed=8)
+        result = self.go("--model.base", other, rc=65)
+        for word in ("model.base (content) was", f"then the files of {self.base})", "Restore the files as they were"):
+            self.assertIn(word, result.err)
+        self.assertNotIn("old value", result.err)
+        data = s.task_make(self.path("d2"), rows=(30, 12, 8))
+        result = self.go("--data.dir", data, rc=65)
+        for word in ("data (content) was", f"data.columns of {data})", "Restore the files as they were"):
+            self.assertIn(word, result.err)
+        result = self.go("--data.dir", data, "--train.lr", 0.5, rc=65)
+        self.assertIn("Give the old value again and restore the files as they were", result.err)
+        self.assertIn("Give the old value again, choose", self.go("--train.lr", 0.5, rc=65).err)
+        self.assertIn("Give the old values again, choose", self.go("--train.lr", 0.5, "--train.seed", 5, rc=65).err)
+
     def test_a_refused_job_leaves_everything_as_it_was(self):
         def state():
             found = {}

@@ -166,6 +166,12 @@ class All(s.Case):
         self.assertRefused(self.score("--task", "hate"), 65, "hate", "test_labels.txt")
         self.assertRefused(s.run("score", "--data.dir", "/nowhere", "--predictions", self.predictions, "--task", "hate"), 65, "/nowhere")
 
+    def test_not_there(self):
+        """The flag and its path, not what would lie below it."""
+        self.assertRefused(s.run("score", "--data.dir", self.folder, "--task", "emotion", "--predictions", self.path("none.txt")), 65,
+                           f"--predictions: {self.path('none.txt')} is not there")
+        self.assertRefused(s.run("score", "--data.dir", self.path("none"), "--predictions", self.folder), 65, f"--data.dir: {self.path('none')} is not there")
+
     def test_empty(self):
         self.write("P/irony.txt", "")
         self.assertRefused(self.score("--task", "irony"), 65, "irony.txt", "0", "60")
