@@ -2,6 +2,7 @@
 """Full disks, on small file systems of their own, and locks that fail: exit codes, messages, and that what was there stays."""
 import contextlib
 import os
+import shutil
 import subprocess
 import unittest
 
