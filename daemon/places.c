@@ -2,6 +2,7 @@
 #include "daemon/places.h"
 
 #include "base/file.h"
+#include "daemon/run_export.h"
 #include "daemon/taken.h"
 #include "export/export.h"
 #include "export/foreign.h"
@@ -167,7 +168,7 @@ enum status places_check(const struct job *job) {
     TRY(places_fit(job));
     folder = path_join(job->out, "model");
     enum status status = folder ? foreign_find(&why, folder) : status_set(STATUS_SYSTEM, "out: no memory");
-    if (why)
+    if (why && !run_keeps_model(job)) // notes beside a whole model that stays are no reason to end
         status = status_set(STATUS_USAGE, "out: %s: move it away or choose another out", why);
     free(why);
     free(folder);

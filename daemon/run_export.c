@@ -219,6 +219,35 @@ bool run_outputs(const struct job *job) {
     return has;
 }
 
+// Whether the job that the run ended with asks for the same end.
+static bool run_same_end(const struct job *job) {
+    static const char *const keys[] = {"train.epochs", "train.max_steps", "export.dtype"};
+    struct job *then = NULL;
+    char *path = path_join(job->out, "job.yaml");
+    bool same = path && file_exists(path) && job_read(&then, path, NULL, 0, JOB_NEED_NOTHING) == STATUS_OK;
+    for (size_t i = 0; same && i < sizeof keys / sizeof *keys; i++) {
+        char *a = job_value(then, keys[i]), *b = job_value(job, keys[i]);
+        same = a && b && strcmp(a, b) == 0;
+        free(a);
+        free(b);
+    }
+    job_free(then);
+    free(path);
+    return same;
+}
+
+bool run_keeps_model(const struct job *job) {
+    struct history history = {0};
+    bool listed = false, keeps = strcmp(job->checkpoints.resume, "auto") == 0 &&
+                                 history_read(&history, job->out) == STATUS_OK && strcmp(history.ended, "end") == 0 &&
+                                 run_same_end(job);
+    history_release(&history);
+    char *folder = keeps ? path_join(job->out, "model") : NULL;
+    keeps = folder && sums_verify(&listed, folder) == STATUS_OK && listed;
+    free(folder);
+    return keeps;
+}
+
 enum status run_missing(uint32_t *make, struct trainer *t) {
     *make = t->comm->rank == 0 ? run_look(t) : 0;
     return comm_flags(t->comm, make);

@@ -14,6 +14,9 @@ enum status run_missing(uint32_t *make, struct trainer *trainer);
 
 // Whether the files of a run that is complete are all there, not looked into: reports, model, artifacts.
 bool run_outputs(const struct job *job);
+// Whether the run went to its end as this job asks it to, and its model is whole, file by file: the next start leaves
+// <out>/model alone.
+bool run_keeps_model(const struct job *job);
 
 // Makes the model directory and the artifacts of the set from the weights in memory. Collective; rank 0 works.
 // STATUS_AGAIN: a signal came before the last of them.

@@ -370,6 +370,20 @@ class Foreign(Places):
         self.assertExit(s.run("run", *self.keys(out, steps=4)), 0)
         self.assertEqual([n for n in os.listdir(out) if "aside" in n], [])
 
+    def test_a_file_beside_ours_of_a_run_that_is_done(self):
+        """No reason to end: nothing is replaced. But where the model is damaged it would be."""
+        out = self.copy()
+        notes = self.put("o/model/notes.txt")
+        for more in ((), ("--dry-run",)):
+            self.assertExit(s.run("run", *self.keys(out), *more), 0)
+        self.assertIn("already complete", s.run("run", *self.keys(out), "--log.level", "info").err)
+        self.refused(self.keys(out, **{"export.dtype": "bf16"}), "o/model holds notes.txt, which")
+        self.kept(notes)
+        with open(os.path.join(out, "model", "vocab.json"), "a", encoding="utf-8") as file:
+            file.write(" ")
+        self.refused(self.keys(out), "o/model holds notes.txt, which")
+        self.kept(notes)
+
     def test_ours_without_its_list(self):
         out = self.copy()
         for name in ("finetuned.sha256", "README.md"):

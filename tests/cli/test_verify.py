@@ -215,6 +215,10 @@ class Verify(s.Case):
         flip(f"{out}/model/model.safetensors", os.path.getsize(f"{out}/model/model.safetensors") - 100)
         self.assertExit(again(), 0, "model.safetensors", "made again")
         self.intact(out, "intact: ")
+        for name in ("config.json", "README.md", "merges.txt", "finetuned.sha256"):  # each time it is said
+            os.remove(f"{out}/model/{name}")
+            self.assertExit(again(), 0, name, f"{out}/model is made again")
+            self.intact(out, "intact: ")
 
     def test_damaged_model_is_no_source(self):
         """Nothing makes a model, with hashes of its own, of one that its list says is damaged."""
