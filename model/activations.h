@@ -23,8 +23,8 @@ struct layer_activations {
     float *context; // (rows, H) what attention gives
     struct norm_activations norm1;
     float *middle; // (rows, H) after the first LayerNorm
-    float *slope;  // (rows, F) GELU's derivative (training); before GELU its input
-    float *gelu;   // (rows, F)
+    float *slope;  // (rows, F), ffn_stride apart: GELU's derivative (training); before GELU its input
+    float *gelu;   // (rows, F), ffn_stride apart
     struct norm_activations norm2;
     // Training in bf16 (else NULL): the inputs of linear layers as pairs (rows, half the columns; model/gemm/pairs.h),
     // which is all that backward wants of them; context, middle and gelu are then the same memory in all layers.
@@ -32,6 +32,7 @@ struct layer_activations {
 };
 
 struct activations {
+    size_t ffn_stride;                // floats between rows of slope, gelu and dffn
     float **hidden;                   // [L+1] (T, H); with PASS_FIRST the last one is (B, H)
     float **hidden16;                 // [L+1] the same as pairs, but the last one; training in bf16 (else NULL each),
                                       // where hidden[l] is the same memory as hidden[l - 2]
@@ -52,7 +53,7 @@ struct activations {
     float *drows;     // (T, H) a gradient with dropout's mask; dhidden and it change places with PASS_FIRST
     float *dspare;    // (T, H) what is no longer dhidden: they change places at a LayerNorm; attention's gradient
     float *dheads;    // (T, 3H) of queries, keys, values
-    float *dffn;      // (T, F)
+    float *dffn;      // (T, F), ffn_stride apart
     uint32_t *order;  // (T) tokens sorted by the embedding row they read
     uint32_t *keys;   // (T) those rows
     uint32_t *spare;  // (T) of the sort

@@ -15,10 +15,11 @@ struct layer_job {
 static void gelu_block(void *context, size_t begin, size_t end, unsigned thread) {
     const struct layer_job *job = context;
     const struct activations *act = &job->pass->act;
-    size_t c = job->pass->config->ffn;
-    float *d = act->dffn + begin * c;
+    size_t ld = act->ffn_stride;
+    float *d = act->dffn + begin * ld;
     (void)thread;
-    job->pass->ops->gelu_backward(d, d, act->layers[job->l].slope + begin * c, end - begin, c, c);
+    job->pass->ops->gelu_backward(d, d, act->layers[job->l].slope + begin * ld, end - begin, job->pass->config->ffn,
+                                  ld);
 }
 
 // dhidden: gradient behind a LayerNorm -> before it. Returns the gradient before the dropout that precedes it.
@@ -34,10 +35,7 @@ static const float *norm_part(const struct layer_job *job, unsigned weight, cons
 static void ffn_part(const struct layer_job *job) {
     struct pass *pass = job->pass;
     const struct layer_activations *act = &pass->act.layers[job->l];
-    struct linear up = linear_at(pass, job->l, LAYER_FFN, LAYER_FFN_BIAS, 1);
-    struct linear down = linear_at(pass, job->l, LAYER_OUTPUT, LAYER_OUTPUT_BIAS, 1);
-    up.kept = act->middle16;
-    down.kept = act->gelu16;
+    struct linear up = linear_up(pass, job->l), down = linear_down(pass, job->l);
     const float *dy = norm_part(job, LAYER_NORM2, &act->norm2, SITE_OUTPUT);
     linear_parameters(pass, job->gradients, &down, dy, act->gelu, &job->rows);
     linear_input(pass, job->weights, &down, pass->act.dffn, dy, job->rows.n, false);

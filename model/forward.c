@@ -32,6 +32,20 @@ struct linear linear_keys(const struct pass *pass, unsigned l) {
     return keys;
 }
 
+struct linear linear_up(const struct pass *pass, unsigned l) {
+    struct linear up = linear_at(pass, l, LAYER_FFN, LAYER_FFN_BIAS, 1);
+    up.stride = pass->act.ffn_stride;
+    up.kept = pass->act.layers[l].middle16;
+    return up;
+}
+
+struct linear linear_down(const struct pass *pass, unsigned l) {
+    struct linear down = linear_at(pass, l, LAYER_OUTPUT, LAYER_OUTPUT_BIAS, 1);
+    down.stride_x = pass->act.ffn_stride;
+    down.kept = pass->act.layers[l].gelu16;
+    return down;
+}
+
 struct attention attention_segment(const struct pass *pass, unsigned l, const struct rows *rows, uint32_t b,
                                    uint32_t h) {
     const struct layer_activations *act = &pass->act.layers[l];
@@ -88,11 +102,11 @@ static void norm_block(void *context, size_t begin, size_t end, unsigned thread)
 static void gelu_block(void *context, size_t begin, size_t end, unsigned thread) {
     const struct layer_job *job = context;
     const struct layer_activations *act = &job->pass->act.layers[job->l];
-    size_t c = job->pass->config->ffn;
-    float *slope = act->slope + begin * c;
+    size_t ld = job->pass->act.ffn_stride;
+    float *slope = act->slope + begin * ld;
     (void)thread;
-    job->pass->ops->gelu_forward(act->gelu + begin * c, job->pass->options.training ? slope : NULL, slope, end - begin,
-                                 c, c);
+    job->pass->ops->gelu_forward(act->gelu + begin * ld, job->pass->options.training ? slope : NULL, slope, end - begin,
+                                 job->pass->config->ffn, ld);
 }
 
 // The LayerNorm behind a dense layer.
@@ -130,10 +144,7 @@ static void attention_part(struct layer_job *job, const float *x) {
 static void ffn_part(struct layer_job *job, float *y) {
     const struct pass *pass = job->pass;
     const struct layer_activations *act = &pass->act.layers[job->l];
-    struct linear up = linear_at(pass, job->l, LAYER_FFN, LAYER_FFN_BIAS, 1);
-    struct linear down = linear_at(pass, job->l, LAYER_OUTPUT, LAYER_OUTPUT_BIAS, 1);
-    up.kept = act->middle16;
-    down.kept = act->gelu16;
+    struct linear up = linear_up(pass, job->l), down = linear_down(pass, job->l);
     linear_forward(pass, job->weights, &up, act->slope, act->middle, job->rows.n);
     blocks_run(pass, gelu_block, job, job->rows.n, ROWS_BLOCK);
     linear_forward(pass, job->weights, &down, act->norm2.x, act->gelu, job->rows.n);

@@ -4,7 +4,7 @@
 
 struct linear linear_at(const struct pass *pass, unsigned l, unsigned weight, unsigned bias, unsigned count) {
     const struct param *first = pass_param(pass, l, weight);
-    return (struct linear){first, pass_param(pass, l, bias), count, count * first->shape[0], NULL};
+    return (struct linear){first, pass_param(pass, l, bias), count, count * first->shape[0], first->shape[1], NULL};
 }
 
 // Neighbours whose rows fill their tile blocks are one matrix of count*N rows; others are taken one by one. The chains
@@ -22,10 +22,11 @@ void linear_forward(const struct pass *pass, const float *weights, const struct 
         const float *bias = weights + linear->bias[i].offset;
         const size_t n = one * linear->count / calls;
         if (pass->gemm16)
-            gemm16_forward(pass->gemm16, y + i * one, linear->stride, x, k, pass->copy + weight->pairs, bias, rows, n,
-                           k, linear->kept);
+            gemm16_forward(pass->gemm16, y + i * one, linear->stride, x, linear->stride_x, pass->copy + weight->pairs,
+                           bias, rows, n, k, linear->kept);
         else
-            gemm_forward(pass->gemm, y + i * one, linear->stride, x, k, weights + weight->offset, bias, rows, n, k);
+            gemm_forward(pass->gemm, y + i * one, linear->stride, x, linear->stride_x, weights + weight->offset, bias,
+                         rows, n, k);
     }
 }
 
@@ -37,11 +38,11 @@ void linear_input(const struct pass *pass, const float *weights, const struct li
         const struct param *weight = &linear->weight[i];
         const size_t n = one * linear->count / calls;
         if (pass->gemm16)
-            gemm16_input(pass->gemm16, dx, k, dy + i * one, linear->stride, pass->copy + weight->pairs, rows, n, k,
-                         accumulate || i > 0);
+            gemm16_input(pass->gemm16, dx, linear->stride_x, dy + i * one, linear->stride, pass->copy + weight->pairs,
+                         rows, n, k, accumulate || i > 0);
         else
-            gemm_input(pass->gemm, dx, k, dy + i * one, linear->stride, weights + weight->offset, rows, n, k,
-                       accumulate || i > 0);
+            gemm_input(pass->gemm, dx, linear->stride_x, dy + i * one, linear->stride, weights + weight->offset, rows,
+                       n, k, accumulate || i > 0);
     }
 }
 
@@ -64,7 +65,7 @@ static void bias_block(void *context, size_t begin, size_t end, unsigned thread)
 
 void linear_parameters(const struct pass *pass, float *gradients, const struct linear *linear, const float *dy,
                        const float *x, const struct rows *rows) {
-    size_t one = linear->weight->shape[0], k = linear->weight->shape[1], ldy = linear->stride;
+    size_t one = linear->weight->shape[0], k = linear->weight->shape[1], ldy = linear->stride, ldx = linear->stride_x;
     unsigned calls = linear_calls(linear);
     for (unsigned i = 0; i < calls; i++) {
         size_t n = one * linear->count / calls;
@@ -74,9 +75,10 @@ void linear_parameters(const struct pass *pass, float *gradients, const struct l
             gemm16_weight_kept(pass->gemm16, dtiles, dy + i * n, ldy, linear->kept, rows->parts, pass->batch->parts, n,
                                k, squares);
         else if (pass->gemm16)
-            gemm16_weight(pass->gemm16, dtiles, dy + i * n, ldy, x, k, rows->parts, pass->batch->parts, n, k, squares);
+            gemm16_weight(pass->gemm16, dtiles, dy + i * n, ldy, x, ldx, rows->parts, pass->batch->parts, n, k,
+                          squares);
         else
-            gemm_weight(pass->gemm, dtiles, dy + i * n, ldy, x, k, rows->parts, pass->batch->parts, n, k, squares);
+            gemm_weight(pass->gemm, dtiles, dy + i * n, ldy, x, ldx, rows->parts, pass->batch->parts, n, k, squares);
         struct bias_columns b = {pass, gradients + linear->bias[i].offset, dy, rows, ldy, i * n};
         blocks_run(pass, bias_block, &b, n, COLUMNS_BLOCK);
     }

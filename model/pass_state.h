@@ -74,8 +74,9 @@ void rows_scatter(const struct pass *pass, float *full, const float *compact, si
 struct linear {
     const struct param *weight, *bias; // of the first
     unsigned count;
-    size_t stride; // floats between rows of y and dy: count * N unless it is set
-    float *kept;   // training in bf16: x as pairs (rows, ceil(K/2)), from forward to the gradient; NULL: not kept
+    size_t stride;   // floats between rows of y and dy: count * N unless it is set
+    size_t stride_x; // of x and dx: K unless it is set
+    float *kept;     // training in bf16: x as pairs (rows, ceil(K/2)), from forward to the gradient; NULL: not kept
 };
 struct linear linear_at(const struct pass *pass, unsigned l, unsigned weight, unsigned bias, unsigned count);
 void linear_forward(const struct pass *pass, const float *weights, const struct linear *linear, float *y,
@@ -132,6 +133,8 @@ size_t attention_place(const struct pass *pass, const struct rows *rows, uint32_
 // Rows of act.heads from its first column on: queries, or all three; from column H on: keys and values.
 struct linear linear_query(const struct pass *pass, unsigned l, unsigned count);
 struct linear linear_keys(const struct pass *pass, unsigned l);
+struct linear linear_up(const struct pass *pass, unsigned l);   // of the feed-forward part
+struct linear linear_down(const struct pass *pass, unsigned l); // likewise
 
 static inline const struct param *pass_param(const struct pass *pass, unsigned l, unsigned i) {
     return weights_param(pass->table, l, i);
