@@ -81,11 +81,18 @@ enum status file_remove(const char *path);
 // The names in a folder (without . and ..), sorted by bytes; `names` is malloc'ed, as is each name.
 enum status file_list(char ***names, size_t *n, const char *path);
 void file_list_free(char **names, size_t n);
-// Whether a name is that of a temporary file or folder on its way: it begins with a dot and holds .tmp-<digit> or
-// .old-<digit>.
+// malloc'ed name for what is on its way to `path`, in its folder: ".<name>.tmp-finetuned-<pid>-<n>", another each time.
+// What is on its way to such a name is on its way to what that one is for. NULL if there is no memory.
+char *file_temporary(const char *path);
+// How many bytes of a temporary name, from name + 1 on, are the name that it is for; 0: it is not one of ours.
+size_t file_temporary_of(const char *name);
 bool file_is_temporary(const char *name);
-// Removes what a process that was ended left in `folder`: the names that `is_left` says, each told in the log. A folder
-// that is not there is no error. For the one who holds the folder.
+// Whether it is a temporary name for `base`.
+bool file_is_temporary_for(const char *name, const char *base);
+// Whether a folder holds what makes one a run's: .owner, events.jsonl or job.yaml.
+bool file_is_run_folder(const char *path);
+// Removes what a process that was ended left in `folder`: the names that `is_left` says, each told in the log; a run's
+// folder stays, with a warning. A folder that is not there is no error. For the one who holds the folder.
 enum status file_sweep(const char *folder, bool (*is_left)(const char *name));
 // The same for one file or folder `path`: its temporary names, whose process is not on this host (any more), beside it.
 enum status file_sweep_beside(const char *path);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the files behind base/file.h share: file.c (reading), file_write.c (one file on its way), folder.c (folders,
-// links).
+// What the files behind base/file.h share: file.c (reading), file_write.c (one file on its way), temporary.c (its name,
+// and what is left of one), folder.c (folders, links).
 #ifndef FINETUNED_BASE_FILE_PARTS_H
 #define FINETUNED_BASE_FILE_PARTS_H
 
@@ -16,8 +16,8 @@ enum status file_open_read(int *fd, struct stat *info, const char *path, bool st
 enum status file_open_error(const char *path);
 // read(2) until it is not interrupted.
 ssize_t file_read_some(int fd, void *bytes, size_t size);
-// malloc'ed ".name.tmp-<pid>-<counter>" in the folder of `path`.
-char *path_temporary(const char *path);
+// Bytes of `path` up to and with its last slash; 0 if it has none.
+size_t path_folder_size(const char *path);
 // fsync of the folder that holds `path`.
 enum status path_sync_parent(const char *path);
 

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// One file on its way: ".name.tmp-<pid>-<counter>" beside where it will be.
+// One file on its way, under a temporary name (temporary.c) beside where it will be.
 #include "base/file_parts.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,20 +60,9 @@ static void writes_drop(struct file_write *file) {
     pthread_mutex_unlock(&writes_lock);
 }
 
-// Bytes of `path` up to and with its last slash; 0 if it has none.
-static size_t path_folder_size(const char *path) {
+size_t path_folder_size(const char *path) {
     const char *slash = strrchr(path, '/');
     return slash ? (size_t)(slash - path) + 1 : 0;
-}
-
-char *path_temporary(const char *path) {
-    static atomic_uint counter;
-    size_t folder = path_folder_size(path);
-    char *out = NULL;
-    if (asprintf(&out, "%.*s.%s.tmp-%ld-%u", (int)folder, path, path + folder, (long)getpid(),
-                 atomic_fetch_add(&counter, 1)) < 0)
-        return NULL;
-    return out;
 }
 
 enum status path_sync_parent(const char *path) {
@@ -99,7 +87,7 @@ static void file_write_free(struct file_write *file) {
 static enum status file_write_create(struct file_write *file) {
     for (unsigned tries = 0; tries < TEMPORARY_TRIES; tries++) {
         free(file->temporary);
-        file->temporary = path_temporary(file->path);
+        file->temporary = file_temporary(file->path);
         if (!file->temporary)
             return status_set(STATUS_SYSTEM, "create %s: no memory", file->path);
         file->fd = open(file->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);

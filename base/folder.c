@@ -2,7 +2,6 @@
 // Folders, links and paths.
 #include "base/file_parts.h"
 
-#include "base/log.h"
 #include "base/pulse.h"
 #include "base/text.h"
 
@@ -10,7 +9,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -174,78 +172,8 @@ void file_list_free(char **names, size_t n) {
     free(names);
 }
 
-// What stands behind ".tmp-" or ".old-" in a temporary name: the number of its process. NULL: it is none. Ours are all
-// hidden: what somebody called results.old-2024 is theirs.
-static const char *temporary_process(const char *name) {
-    static const char *const marks[] = {".tmp-", ".old-"};
-    for (size_t i = 0; *name == '.' && i < sizeof marks / sizeof *marks; i++) {
-        const char *mark = strstr(name, marks[i]);
-        if (mark && mark[5] >= '0' && mark[5] <= '9')
-            return mark + 5;
-    }
-    return NULL;
-}
-
-bool file_is_temporary(const char *name) {
-    return temporary_process(name);
-}
-
-static enum status sweep_one(const char *folder, const char *name) {
-    char *path = path_join(folder, name);
-    if (!path)
-        return status_set(STATUS_SYSTEM, "removing %s: no memory", name);
-    enum status status = file_remove(path);
-    if (status == STATUS_OK)
-        log_info("removed %s, left by a process that was ended", path);
-    free(path);
-    return status;
-}
-
-enum status file_sweep(const char *folder, bool (*is_left)(const char *name)) {
-    char **names;
-    size_t n;
-    enum status status = STATUS_OK;
-    if (!file_is_folder(folder))
-        return STATUS_OK;
-    TRY(file_list(&names, &n, folder));
-    for (size_t i = 0; i < n && status == STATUS_OK; i++)
-        if (is_left(names[i]))
-            status = sweep_one(folder, names[i]);
-    file_list_free(names, n);
-    return status;
-}
-
-// A temporary name of `base` whose process has ended. Our own number is that of one before us: nothing of ours is on
-// its way when this is asked.
-static bool sweep_is_beside(const char *name, const char *base) {
-    const char *process = temporary_process(name);
-    name += strspn(name, ".");
-    base += strspn(base, ".");
-    if (!process || strncmp(name, base, strlen(base)) != 0 || name[strlen(base)] != '.')
-        return false;
-    long pid = strtol(process, NULL, 10);
-    return pid <= 0 || pid == (long)getpid() || (kill((pid_t)pid, 0) != 0 && errno == ESRCH);
-}
-
-enum status file_sweep_beside(const char *path) {
-    const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
-    char *folder = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
-    char **names = NULL;
-    size_t n = 0;
-    enum status status =
-        folder ? STATUS_OK : status_set(STATUS_SYSTEM, "removing what was left of %s: no memory", path);
-    if (status == STATUS_OK && file_is_folder(folder))
-        status = file_list(&names, &n, folder);
-    for (size_t i = 0; i < n && status == STATUS_OK; i++)
-        if (sweep_is_beside(names[i], base))
-            status = sweep_one(folder, names[i]);
-    file_list_free(names, n);
-    free(folder);
-    return status;
-}
-
 enum status file_link(const char *path, const char *target) {
-    char *temporary = path_temporary(path);
+    char *temporary = file_temporary(path);
     if (!temporary)
         return status_set(STATUS_SYSTEM, "link %s: no memory", path);
     enum status status = STATUS_OK;

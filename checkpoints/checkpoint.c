@@ -74,7 +74,7 @@ static enum status save_names(struct checkpoint *save) {
         random = (uint64_t)getpid() << 32 ^ (uint64_t)time(NULL);
     TRY(comm_broadcast(save->comm, &random, sizeof random, 0));
     step_name(name, save->state.step);
-    save->folder = text_format("%s/.tmp-%s-%016" PRIx64, save->dir->path, name, random);
+    save->folder = text_format("%s/" STEPS_TMP "%s-%016" PRIx64, save->dir->path, name, random);
     save->file = save->folder ? path_join(save->folder, MANIFEST_FILE) : NULL;
     save->offsets = calloc(LAYOUT_GROUPS * save->table->n + 1, sizeof *save->offsets);
     if (!save->file || !save->offsets)

@@ -19,7 +19,7 @@
 #define OWNER_LEFT_S 3600 // no start takes so long
 #define OWNER_TOKEN 32    // hex digits
 
-static const char next[] = OWNER_NAME ".next-", temporary[] = OWNER_NAME ".tmp-";
+static const char next[] = OWNER_NAME ".next-";
 
 static uint32_t owner_where(const struct owner_record *record) {
     char both[sizeof record->boot_id + sizeof record->pid_namespace + 1];
@@ -43,11 +43,6 @@ struct maker {
     unsigned long long start_time;
 };
 
-bool owner_name_is_given(const char *name) {
-    return strcmp(name, OWNER_NAME) == 0 || strncmp(name, next, sizeof next - 1) == 0 ||
-           strncmp(name, temporary, sizeof temporary - 1) == 0;
-}
-
 // False if it is no name that owner_temporary makes.
 static bool owner_maker(struct maker *out, const char *name) {
     int end = 0;
@@ -70,11 +65,18 @@ static bool owner_is_left(const struct owner *owner, const char *path, const str
            theirs.st_mtime + OWNER_LEFT_S < ours.st_mtime;
 }
 
-// A claim to follow someone who is gone from .owner, where we are now.
+static bool owner_is_claim(const char *name) {
+    return strncmp(name, next, sizeof next - 1) == 0 && owner_is_token(name + sizeof next - 1);
+}
+
+// To follow someone who is gone from .owner, where we are now.
 static bool owner_is_old_claim(const struct owner *owner, const char *name) {
-    const char *token = name + sizeof next - 1;
-    return strncmp(name, next, sizeof next - 1) == 0 && owner_is_token(token) &&
-           strcmp(token, owner->record.token) != 0;
+    return owner_is_claim(name) && strcmp(name + sizeof next - 1, owner->record.token) != 0;
+}
+
+bool owner_name_is_given(const char *name) {
+    struct maker maker;
+    return strcmp(name, OWNER_NAME) == 0 || owner_is_claim(name) || owner_maker(&maker, name);
 }
 
 void owner_sweep(const struct owner *owner, const char *folder) {

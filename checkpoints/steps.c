@@ -25,9 +25,28 @@ bool step_parse(uint64_t *step, const char *name) {
     return strcmp(again, name) == 0;
 }
 
+static bool is_hex16(const char *at) {
+    return strspn(at, "0123456789abcdef") == 16 && at[16] == '\0';
+}
+
+static bool is_on_its_way(const char *name) {
+    char step[STEP_NAME];
+    uint64_t number;
+    const char *at = strncmp(name, STEPS_TMP, strlen(STEPS_TMP)) == 0 ? name + strlen(STEPS_TMP) : "";
+    const char *random = strrchr(at, '-');
+    if (!random || (size_t)(random - at) >= sizeof step || !is_hex16(random + 1))
+        return false;
+    snprintf(step, sizeof step, "%.*s", (int)(random - at), at);
+    return strcmp(step, STEPS_SEEN) == 0 || step_parse(&number, step);
+}
+
 bool steps_name_is_left(const char *name) {
-    return strncmp(name, STEPS_TMP, strlen(STEPS_TMP)) == 0 || strncmp(name, ".latest.tmp-", 12) == 0 ||
-           strncmp(name, ".best.tmp-", 10) == 0;
+    char of[2 * STEP_NAME];
+    size_t size = file_temporary_of(name);
+    if (!size || size >= sizeof of)
+        return is_on_its_way(name);
+    snprintf(of, sizeof of, "%.*s", (int)size, name + 1);
+    return strcmp(of, "latest") == 0 || strcmp(of, "best") == 0 || is_on_its_way(of);
 }
 
 bool steps_name_is_given(const char *name) {
@@ -89,7 +108,7 @@ enum status step_remove(char **temporary, const char *dir, uint64_t step) {
     char name[STEP_NAME];
     step_name(name, step);
     char *from = path_join(dir, name);
-    char *to = text_format("%s/.tmp-%s-old-%ld", dir, name, (long)getpid());
+    char *to = text_format("%s/" STEPS_TMP "%s-%016lx", dir, name, (unsigned long)getpid());
     enum status status = STATUS_OK;
     if (!from || !to)
         status = status_set(STATUS_SYSTEM, "remove step %" PRIu64 " in %s: no memory", step, dir);

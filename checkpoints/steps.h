@@ -10,13 +10,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define STEP_NAME 32           // bytes of a step's name, its NUL included
-#define STEPS_TMP ".tmp-step-" // how the names of folders on their way begin
+#define STEP_NAME 32 // bytes of a step's name, its NUL included
+// A folder on its way, in or out: .tmp-<step's name>-<16 hex digits>; or a file by which ranks see one another:
+// .tmp-step-seen-<16 hex digits>.
+#define STEPS_TMP ".tmp-"
+#define STEPS_SEEN "step-seen"
 
 void step_name(char out[STEP_NAME], uint64_t step);
 bool step_parse(uint64_t *step, const char *name); // whether it is a name that step_name gives
 
-// What checkpoint_sweep removes from the folder: a save or a link on its way.
+// What checkpoint_sweep removes from the folder: a save or a link on its way, by the whole name that we give.
 bool steps_name_is_left(const char *name);
 // Any name that a run gives, sets aside or removes there: those, step-<digits>, latest, best, and what file_set_aside
 // makes of them.

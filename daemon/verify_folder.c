@@ -6,6 +6,7 @@
 #include "base/hash.h"
 #include "base/job.h"
 #include "checkpoints/checkpoint.h"
+#include "checkpoints/owner.h"
 #include "checkpoints/steps.h"
 #include "export/sums.h"
 
@@ -23,12 +24,12 @@ static enum status step_item(struct verify *v, const char *folder, const char *n
     uint64_t step = 0;
     char *below = path_join(folder, name), *path = below ? path_join(v->path, below) : NULL;
     enum status status = path ? STATUS_OK : verify_no_memory(v);
-    if (status == STATUS_OK && strncmp(name, ".tmp-", 5) == 0)
+    if (status == STATUS_OK && steps_name_is_left(name))
         status =
             verify_note(v, below, "left by a save that was ended, or one that is under way; the next start removes it");
     else if (status == STATUS_OK && strstr(name, ".aside-"))
         status = verify_note(v, below, "set aside by an earlier start: not looked at");
-    else if (status == STATUS_OK && strncmp(name, ".owner", 6) == 0)
+    else if (status == STATUS_OK && owner_name_is_given(name))
         status = STATUS_OK; // a run is under way
     else if (status == STATUS_OK && step_parse(&step, name))
         status = verify_found_one(v, below, INSPECT_CHECKPOINT);

@@ -118,18 +118,18 @@ static void lock_drop(int fd, const char *path) {
 static void leftovers_remove(const char *shard) {
     const char *name = strrchr(shard, '/');
     char *folder = name ? strndup(shard, (size_t)(name - shard) + 1) : strdup(".");
-    char *prefix = text_format(".%s.tmp-", name ? name + 1 : shard), **names = NULL;
+    char **names = NULL;
     size_t n = 0;
-    if (folder && prefix)
+    if (folder)
         file_list(&names, &n, folder);
     for (size_t i = 0; i < n; i++) {
-        char *path = strncmp(names[i], prefix, strlen(prefix)) == 0 ? path_join(folder, names[i]) : NULL;
+        bool left = file_is_temporary_for(names[i], name ? name + 1 : shard);
+        char *path = left ? path_join(folder, names[i]) : NULL;
         if (path && unlink(path) == 0)
             log_info("removed %s, left by a process that was ended", path);
         free(path);
     }
     file_list_free(names, n);
-    free(prefix);
     free(folder);
 }
 

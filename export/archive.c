@@ -92,16 +92,9 @@ static enum status archive_fill(struct archive *archive, const char *path, const
     return archive_write_close(archive) != ARCHIVE_OK ? archive_fail(archive, path) : STATUS_OK;
 }
 
-// A temporary name beside `path` (file_is_temporary).
-static char *archive_temporary(const char *path, const char *end) {
-    const char *slash = strrchr(path, '/');
-    size_t folder = slash ? (size_t)(slash - path) + 1 : 0;
-    return text_format("%.*s.%s.tmp-%d%s", (int)folder, path, path + folder, (int)getpid(), end);
-}
-
 // `model`: who is asked before it is published; NULL: nobody.
 static enum status archive_make(const char *path, const char *folder, const struct export_model *model) {
-    char *staged = archive_temporary(path, "");
+    char *staged = file_temporary(path);
     struct archive *archive = archive_write_new();
     enum status status =
         staged && archive ? archive_fill(archive, staged, folder) : status_set(STATUS_SYSTEM, "export: no memory");
@@ -134,7 +127,7 @@ static enum status archive_result(struct export_result *out, const char *path, c
 enum status export_archive(struct export_result *out, const struct export_model *model, const char *path,
                            enum status (*add)(const char *staged), struct pool *pool) {
     struct export_result directory = {0};
-    char *staged = archive_temporary(path, "-files");
+    char *staged = file_temporary(path);
     enum status status = staged ? file_sweep_beside(path) : status_set(STATUS_SYSTEM, "export: no memory");
     if (status == STATUS_OK)
         status = export_hf_directory(&directory, model, staged, pool);

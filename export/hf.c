@@ -102,10 +102,8 @@ enum status export_hf_directory(struct export_result *out, const struct export_m
                                 struct pool *pool) {
     enum status status;
     char *parent = hf_parent(folder);
-    const char *name = strrchr(folder, '/') ? strrchr(folder, '/') + 1 : folder;
-    char *staged = parent ? text_format("%s/.%s.tmp-%d", parent, name, (int)getpid()) : NULL;
-    char *aside = parent ? text_format("%s/.%s.old-%d", parent, name, (int)getpid()) : NULL;
-    if (!staged || !aside) {
+    char *staged = file_temporary(folder), *aside = file_temporary(folder);
+    if (!parent || !staged || !aside) {
         status = status_set(STATUS_SYSTEM, "export: no memory");
         goto done;
     }

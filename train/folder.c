@@ -144,7 +144,7 @@ enum status folder_given_up(struct trainer *t) {
 
 // A name that checkpoint_sweep removes, should we die before we do.
 static char *shared_name(const struct trainer *t, uint64_t random) {
-    return text_format("%s/.tmp-step-seen-%016" PRIx64, t->job->checkpoints.dir, random);
+    return text_format("%s/" STEPS_TMP STEPS_SEEN "-%016" PRIx64, t->job->checkpoints.dir, random);
 }
 
 static enum status shared_wait(const struct trainer *t, const char *path) {
@@ -182,18 +182,13 @@ enum status folder_shared(struct trainer *t) {
 
 // ---- going on
 
-// Our own owner's file is being written all the time.
-static bool settle_is_left(const char *name) {
-    return file_is_temporary(name) && strncmp(name, ".owner", 6) != 0;
-}
-
 // What an earlier start left half-made beside the checkpoints, which have a sweep of their own.
 static enum status settle_sweep(const struct job *job) {
     char *artifacts = path_join(job->out, "artifacts");
     enum status status =
-        artifacts ? file_sweep(job->out, settle_is_left) : status_set(STATUS_SYSTEM, "trainer: no memory");
+        artifacts ? file_sweep(job->out, file_is_temporary) : status_set(STATUS_SYSTEM, "trainer: no memory");
     if (status == STATUS_OK)
-        status = file_sweep(artifacts, settle_is_left);
+        status = file_sweep(artifacts, file_is_temporary);
     free(artifacts);
     return status;
 }

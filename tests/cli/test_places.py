@@ -116,11 +116,11 @@ class Taken(Places):
         os.symlink("o/checkpoints/latest", self.path("to"))
         before = self.tree(self.folder)
         for place, word in (("o/checkpoints/step-00000002", "is"), ("o/checkpoints/step-00000002/b", "lies in"), ("o/checkpoints/latest/b/c", "lies in"),
-                            ("to", "is"), ("o/checkpoints/step-00000099", "is"), ("o/checkpoints/.tmp-step-00000099-b", "is"),
-                            ("o/checkpoints/.tmp-step-x/y", "lies in"), ("o/x/../checkpoints/step-00000002", "is"), ("o/.b.tmp-1", "is"),
-                            ("o/artifacts/.b.old-2/c", "lies in"), ("o/checkpoints/.latest.tmp-1", "is"),
-                            ("o/checkpoints/.best.tmp-x/c", "lies in"), ("o/checkpoints/step-00000001.aside-1", "is"), ("o/checkpoints/latest.aside-2/c", "lies in"),
-                            ("o/checkpoints/step-7", "is"), ("o/.owner.next-a", "is"), ("o/.owner.tmp-a/c", "lies in"), ("o/artifacts/b", "lies in"),
+                            ("to", "is"), ("o/checkpoints/step-00000099", "is"), ("o/checkpoints/.tmp-step-00000099-0123456789abcdef", "is"),
+                            ("o/checkpoints/.tmp-step-seen-0123456789abcdef/y", "lies in"), ("o/x/../checkpoints/step-00000002", "is"),
+                            ("o/.b.tmp-finetuned-1-0", "is"), ("o/artifacts/.b.tmp-finetuned-2-1/c", "lies in"),
+                            ("o/checkpoints/.latest.tmp-finetuned-1-1", "is"), ("o/checkpoints/.best.tmp-finetuned-1-1/c", "lies in"), ("o/checkpoints/step-00000001.aside-1", "is"), ("o/checkpoints/latest.aside-2/c", "lies in"),
+                            ("o/checkpoints/step-7", "is"), (f"o/.owner.next-{'a' * 32}", "is"), (f"o/.owner.tmp-0123abcd-7-9-{'b' * 32}/c", "lies in"), ("o/artifacts/b", "lies in"),
                             ("o/tensorboard", "is"), ("o/model", "is"), ("o/model/b", "lies in"), ("o/model/b/c", "lies in")):
             place = self.path(place)
             with self.subTest(place=place):
@@ -142,7 +142,7 @@ class Taken(Places):
     def test_of_its_own(self):
         out = self.path("k")
         for folder in (f"{out}/checkpoints", self.path("c")):
-            for name, word in (("step-00000002/c", "lies in"), (".tmp-step-c", "is")):
+            for name, word in (("step-00000002/c", "lies in"), (".tmp-step-00000002-0123456789abcdef", "is")):
                 self.refused(self.keys(out, **{"checkpoints.dir": folder, "data.cache": f"{folder}/{name}"}), f"data.cache: {folder}/{name} {word} ",
                              verbs=("run", "dry"))
         self.assertFalse(os.path.exists(out), "nothing was written")
@@ -191,12 +191,66 @@ class Taken(Places):
     def test_names_alone(self):
         """Where no run saves, such a name is as good as another; a temporary one is whoever's that writes beside it."""
         export = lambda name: s.run("export", "--from", os.path.join(self.done, "model"), "--to", "hf", "--out", self.path(name))
-        for name in ("e/step-00000002", "e/.tmp-step-b", "e/.latest.tmp-b", "e/model"):
+        for name in ("e/step-00000002", "e/.tmp-step-b", "e/.latest.tmp-b", "e/.b.tmp-1", "e/model"):
             self.assertExit(export(name), 0)
-        for name in ("e/.b.tmp-1", "e/.b.old-2/c"):
+        for name in ("e/.b.tmp-finetuned-1-0", "e/.b.tmp-finetuned-1-0/c"):
             self.assertExit(export(name), 64, "of what is on its way")
         self.put("e/job.yaml")  # anybody's
         self.assertExit(s.run("run", *self.keys(self.path("e/artifacts"))), 0)
+
+
+class Swept(Places):
+    """A start removes what an earlier one left half-made by the whole names that this program gives, and nothing else."""
+
+    def test_names_like_ours(self):
+        out = self.copy()
+        mine = [self.put("o", name) for name in (".venv.old-2024/bin/x", "artifacts/.secret.old-1/x", ".env.old-2024", ".bashrc.tmp-1", ".owner.next-mine",
+                                                 "checkpoints/.best.tmp-foo/x", "checkpoints/.tmp-step-99-b/x", ".x.tmp-finetuned-1", "report.md.tmp-finetuned-1-0")]
+        left = [self.put("o", name) for name in (".report.json.tmp-finetuned-99999999-0", "artifacts/.job-hf.tar.gz.tmp-finetuned-1-2/config.json",
+                                                 "checkpoints/.latest.tmp-finetuned-1-0", "checkpoints/..tmp-step-seen-0123456789abcdef.tmp-finetuned-1-0",
+                                                 "checkpoints/.tmp-step-00000009-0123456789abcdef/checkpoint.h5")]
+        result = s.run("run", *self.keys(out, steps=4, **{"log.level": "info"}))
+        self.assertExit(result, 0)
+        for path in mine:
+            self.assertTrue(os.path.exists(path), path)
+        for path in left:
+            self.assertFalse(os.path.exists(path), path)
+            self.assertIn("removed " + (path if ".tmp-" in os.path.basename(path) else os.path.dirname(path)), result.err)
+
+    def test_runs_stay(self):
+        """Whichever was there first, and wherever the other looks for what is on its way."""
+        for i, (first, then) in enumerate((("x/.tmp-step-99-b", {"checkpoints.dir": "x"}), ("x/.b.tmp-5", {}), ("x/artifacts/.b.old-5", {}), ("x/checkpoints/.tmp-step-5", {}))):
+            with self.subTest(first=first):
+                root = self.path(f"w{i}")
+                self.assertExit(s.run("run", *self.keys(f"{root}/{first}")), 0)
+                other = self.keys(f"{root}/y", **{"checkpoints.dir": f"{root}/x"}) if then else self.keys(f"{root}/x")
+                self.assertExit(s.run("run", *other), 0)
+                self.assertExit(s.run("inspect", "--verify", f"{root}/{first}"), 0)
+
+    def test_moved_there(self):
+        """No name makes a run a left-over."""
+        out = self.copy()
+        for name in (".b.tmp-finetuned-1-0", "artifacts/.b.tmp-finetuned-1-0", "checkpoints/.tmp-step-00000009-0123456789abcdef"):
+            shutil.copytree(self.done, f"{out}/{name}", symlinks=True)
+        result = s.run("run", *self.keys(out, steps=4))
+        self.assertExit(result, 0)
+        self.assertEqual(result.err.count("has the name of what is on its way, but holds a run: left there"), 3, result)
+        self.assertTrue(os.path.exists(f"{out}/.b.tmp-finetuned-1-0/model/config.json"))
+
+    def test_export(self):
+        mine = [self.put(name) for name in (".m.old-2024/x", ".m.tmp-20240101.bak", ".m.tmp-1/x")]
+        left = self.put(".m.tmp-finetuned-99999999-3/config.json")
+        self.assertExit(s.run("export", "--from", f"{self.done}/model", "--to", "hf", "--out", self.path("m")), 0)
+        self.assertFalse(os.path.exists(left))
+        for path in mine:
+            self.assertTrue(os.path.exists(path), path)
+
+    def test_a_job_of_such_a_name(self):
+        keys = self.keys(self.path("w"), job=".x.tmp-finetuned-1-0", **{"export.to": "hf"})
+        self.assertExit(s.run("run", *keys), 0)
+        before = os.stat(self.path("w/artifacts/.x.tmp-finetuned-1-0-hf.tar.gz")).st_mtime_ns
+        self.assertIn("already complete", s.run("run", *keys, "--log.level", "info").err)
+        self.assertEqual(os.stat(self.path("w/artifacts/.x.tmp-finetuned-1-0-hf.tar.gz")).st_mtime_ns, before)
 
 
 class Outputs(Places):
@@ -224,7 +278,7 @@ class Outputs(Places):
     def test_what_a_run_made(self):
         out, before = self.copy(), None
         names = ("model/model.safetensors", "model/new.txt", "checkpoints/step-00000002/checkpoint.h5", "checkpoints/latest", "checkpoints/latest/x", "checkpoints/best",
-                 "job.yaml", "report.json", "report.md", "events.jsonl", "events.rank-1.jsonl", ".owner", ".x.tmp-1", "artifacts/job-hf.tar.gz", "shards/x.shard")
+                 "job.yaml", "report.json", "report.md", "events.jsonl", "events.rank-1.jsonl", ".owner", ".x.tmp-finetuned-1-0", "artifacts/job-hf.tar.gz", "shards/x.shard")
         before = {name: os.stat(os.path.join(out, name)).st_mtime_ns for name in names if os.path.exists(os.path.join(out, name))}
         for name in names:
             path = os.path.join(out, name)

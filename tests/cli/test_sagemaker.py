@@ -91,7 +91,7 @@ class Archive(s.Case):
         """An artifact is whole or not there; the exit code says I/O."""
         out = self.path("o")
         self.train(self.job, "--out", out, "--export.to", "hf")
-        os.makedirs(os.path.join(out, "artifacts", ".small-sagemaker.tar.gz.tmp-1-files"))
+        os.makedirs(os.path.join(out, "artifacts", ".small-sagemaker.tar.gz.tmp-finetuned-1-0"))
         limit = os.path.getsize(self.archive) // 2  # bytes that a file may have
         result = s.run("run", self.job, "--out", out, before=("bash", "-c", f"ulimit -f {limit // 1024}; exec \"$@\"", "sh"))
         self.assertExit(result, 74)

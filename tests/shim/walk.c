@@ -50,7 +50,7 @@ static const struct subject *const subjects[] = {&walk_save,    &walk_replace,  
 // ---- folders
 
 static bool tree_is_left(const char *name) {
-    return file_is_temporary(name) || strncmp(name, ".tmp-", 5) == 0 || strstr(name, ".lock") || strstr(name, ".next-");
+    return strstr(name, ".tmp-") || strstr(name, ".lock") || strstr(name, ".next-");
 }
 
 static void tree_line(struct text *out, const char *path, const char *name) {

@@ -165,7 +165,7 @@ static void test_commit_order(void **state) {
     size_t n;
     assert_ok(file_list(&names, &n, folder)); // where the temporary file lies, and what it is called
     assert_int_equal(n, 2);
-    assert_memory_equal(names[0], ".target.json.tmp-", 17);
+    assert_memory_equal(names[0], ".target.json.tmp-finetuned-", 27);
     file_list_free(names, n);
     file_rollback(file);
     file_rollback(NULL);
@@ -324,33 +324,60 @@ static void test_targets(void **state) {
     free(inside);
 }
 
-static bool sweep_is_left(const char *name) {
-    return file_is_temporary(name) && strncmp(name, ".owner", 6) != 0;
-}
-
+// Only whole names as we give them; and a run is no left-over, whatever its folder is called.
 static void test_sweep(void **state) {
     (void)state;
-    static const char *const names[] = {".a.tar.gz.tmp-12", ".model.tmp-7", ".model.old-7",    ".owner.tmp-3",
-                                        "keep.tmp-x",       "model",        "results.old-2024"};
-    char *inside = support_folder();
-    char **left;
+    static const char *const names[] = {".a.tar.gz.tmp-finetuned-12-0", ".model.tmp-finetuned-7-31",
+                                        ".run.tmp-finetuned-1-1"};
+    static const char *const others[] = {".bashrc.tmp-1",
+                                         ".env.old-2024",
+                                         ".m.tmp-20240101.bak",
+                                         ".owner.tmp-3",
+                                         ".run.tmp-finetuned-1-1",
+                                         ".tmp-finetuned-1-1",
+                                         ".x.tmp-finetuned-1",
+                                         ".x.tmp-finetuned-1-",
+                                         ".x.tmp-finetuned-1-2-hf.tar.gz",
+                                         ".x.tmp-finetuned-1-2.bak",
+                                         "keep.tmp-finetuned-1-1",
+                                         "model"};
+    char *inside = support_folder(), *run = path_join(inside, names[2]), *job = path_join(run, "job.yaml"), **left;
     size_t n;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        char *path = path_join(inside, names[i]);
-        assert_ok(i == 1 ? file_make_folders(path) : file_replace(path, "x", 1));
+    assert_ok(file_make_folders(run));
+    assert_ok(file_replace(job, "", 0));
+    for (size_t i = 0; i < sizeof names / sizeof *names + sizeof others / sizeof *others; i++) {
+        const char *name = i < 3 ? names[i] : others[i - 3];
+        char *path = path_join(inside, name);
+        assert_true(strcmp(path, run) == 0 || file_is_temporary(name) == (i < 3));
+        assert_ok(i % 2 ? file_make_folders(path) : strcmp(path, run) == 0 ? STATUS_OK : file_replace(path, "x", 1));
         free(path);
     }
-    assert_ok(file_sweep(inside, sweep_is_left));
+    assert_ok(file_sweep(inside, file_is_temporary));
     assert_ok(file_list(&left, &n, inside));
-    assert_int_equal(n, 4);
-    assert_string_equal(left[0], ".owner.tmp-3");
-    assert_string_equal(left[1], "keep.tmp-x");
-    assert_string_equal(left[2], "model");
-    assert_string_equal(left[3], "results.old-2024");
+    assert_int_equal(n, sizeof others / sizeof *others);
+    for (size_t i = 0; i < n; i++)
+        assert_string_equal(left[i], others[i]);
     file_list_free(left, n);
     assert_ok(file_remove(inside));
-    assert_ok(file_sweep(inside, sweep_is_left)); // nothing there
+    assert_ok(file_sweep(inside, file_is_temporary)); // nothing there
+    free(job);
+    free(run);
     free(inside);
+}
+
+// A name of its own each time; on the way to a temporary name is on the way to what that is for.
+static void test_temporary(void **state) {
+    (void)state;
+    char *one = file_temporary("a/b"), *two = file_temporary("a/b"), *again = file_temporary(one);
+    assert_memory_equal(one, "a/.b.tmp-finetuned-", 19);
+    assert_string_not_equal(one, two);
+    assert_memory_equal(again, "a/.b.tmp-finetuned-", 19);
+    assert_true(file_is_temporary_for(again + 2, "b"));
+    assert_false(file_is_temporary_for(again + 2, "bc"));
+    assert_int_equal(file_temporary_of(again + 2), 1);
+    free(one);
+    free(two);
+    free(again);
 }
 
 static void test_folders(void **state) {
@@ -474,7 +501,7 @@ static void test_exit(void **state) {
     size_t n;
     assert_ok(file_list(&names, &n, folder));
     assert_int_equal(n, 1);
-    assert_memory_equal(names[0], ".target.json.tmp-", 17);
+    assert_memory_equal(names[0], ".target.json.tmp-finetuned-", 27);
     file_list_free(names, n);
     assert_ok(file_commit(file));
     assert_names(folder, "target.json");
@@ -503,10 +530,15 @@ static void test_sweep_beside(void **state) {
     if (child == 0)
         _exit(0);
     assert_int_equal(waitpid(child, NULL, 0), child);
-    snprintf(gone, sizeof gone, ".model.tmp-%d", (int)child);
-    snprintf(living, sizeof living, ".model.old-%d-1", (int)getppid());
-    const char *const made[] = {
-        "model", gone, living, ".models.tmp-999999999", "model.bin", "model.tmp-x", "model.old-999999999"};
+    snprintf(gone, sizeof gone, ".model.tmp-finetuned-%d-0", (int)child);
+    snprintf(living, sizeof living, ".model.tmp-finetuned-%d-1", (int)getppid());
+    const char *const made[] = {"model",
+                                gone,
+                                living,
+                                ".models.tmp-finetuned-999999999-0",
+                                "model.bin",
+                                ".model.old-2024",
+                                ".model.tmp-20240101.bak"};
     for (size_t i = 0; i < sizeof made / sizeof *made; i++) {
         char *path = path_join(at, made[i]);
         assert_ok(i == 1 ? file_make_folders(path) : file_replace(path, "x", 1));
@@ -538,6 +570,7 @@ int main(void) {
         FILE_TEST(test_write_all),
         FILE_TEST(test_targets),
         FILE_TEST(test_sweep),
+        FILE_TEST(test_temporary),
         cmocka_unit_test(test_sweep_beside),
         FILE_TEST(test_folders),
         FILE_TEST(test_can_make),

@@ -305,21 +305,28 @@ static void a_bad_path(void **context) {
 }
 
 static void sweep(void **context) {
+    static const char *const others[] = {
+        ".best.tmp-foo",      ".m.tmp-finetuned-1-0", ".snapshot",
+        ".tmp-step-00000200", ".tmp-step-00000200-b", ".tmp-step-200-0123456789abcdef"};
     struct fixture *fixture = *context;
     assert_ok(checkpoint_sweep(fixture->dir.path)); // no folder
     save_in(fixture, fixture->dir.path, 100, 0);
     assert_ok(file_make_folders(in_dir(fixture, ".tmp-step-00000200-0123456789abcdef")));
     assert_ok(file_replace(in_dir(fixture, ".tmp-step-00000200-0123456789abcdef/checkpoint.h5"), "x", 1));
-    assert_int_equal(symlink("step-00000100", in_dir(fixture, ".latest.tmp-1-0")), 0);
-    assert_ok(file_make_folders(in_dir(fixture, ".snapshot")));
+    assert_int_equal(symlink("step-00000100", in_dir(fixture, ".latest.tmp-finetuned-1-0")), 0);
+    assert_ok(file_replace(in_dir(fixture, "..tmp-step-seen-0123456789abcdef.tmp-finetuned-1-0"), "", 0));
+    assert_ok(file_replace(in_dir(fixture, ".tmp-step-seen-0123456789abcdef"), "", 0));
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        assert_ok(file_make_folders(in_dir(fixture, others[i])));
     assert_ok(checkpoint_sweep(fixture->dir.path));
     char **names;
     size_t n;
     assert_ok(file_list(&names, &n, fixture->dir.path));
-    assert_int_equal(n, 3);
-    assert_string_equal(names[0], ".snapshot");
-    assert_string_equal(names[1], "latest");
-    assert_string_equal(names[2], "step-00000100");
+    assert_int_equal(n, 8);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        assert_string_equal(names[i], others[i]);
+    assert_string_equal(names[6], "latest");
+    assert_string_equal(names[7], "step-00000100");
     file_list_free(names, n);
 }
 

@@ -402,8 +402,8 @@ static void test_left_lock(void **state) {
     char *path = shard_path(&world), *lock = text_format("%s.lock", path);
     assert_ok(file_remove(path));
     char *folder = strndup(path, (size_t)(strrchr(path, '/') - path));
-    char *half = text_format("%s/.%s.tmp-123-0", folder, strrchr(path, '/') + 1);
-    char *others = text_format("%s/.other.shard.tmp-123-0", folder);
+    char *half = text_format("%s/.%s.tmp-finetuned-123-0", folder, strrchr(path, '/') + 1);
+    char *others = text_format("%s/.other.shard.tmp-finetuned-123-0", folder);
     for (int whole = 0; whole < 2; whole++) {
         assert_ok(file_replace(lock, "", 0));
         assert_ok(file_replace(half, "x", 1));
