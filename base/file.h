@@ -63,10 +63,20 @@ enum status file_pwrite_all(int fd, const void *bytes, size_t size, uint64_t off
 
 // mkdir -p.
 enum status file_make_folders(const char *path);
-// Whether mkdir -p and a file inside could be made, with nothing changed: else what mkdir would say (STATUS_IO).
-enum status file_can_make_folders(const char *path);
+// Whether mkdir -p and a file inside could be made, with nothing changed. STATUS_USAGE: it is a file, or one is on the
+// way; STATUS_IO: a link leads nowhere, or we may not write. `key` stands before the message: "out".
+enum status file_place(const char *key, const char *path);
+// The same, and makes them. *made (malloc'ed; `made` may be NULL): the first folder that was not there; NULL: all were.
+enum status file_make_place(char **made, const char *key, const char *path);
+// The first folder on the way to `path` that is not there, malloc'ed; NULL: all are (or no memory).
+char *file_first_missing(const char *path);
+// Takes `path` away again, and what is above it up to `made`, as far as they are empty.
+void file_unmake(const char *path, const char *made);
 // The nearest folder above `path` (or itself) that is there, malloc'ed; NULL if there is no memory.
 char *file_nearest_folder(const char *path);
+// Whether it begins with the ~ of a home that a shell would have filled in: "~", "~/x". Nobody means a folder of that
+// name.
+bool file_is_home(const char *path);
 // Where `path` leads: absolute, without links, "." and "..", malloc'ed. What of it is not there yet keeps its names.
 enum status file_real(char **out, const char *path);
 // Whether a path is a folder's or lies below it; both as file_real gives them.

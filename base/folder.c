@@ -70,30 +70,78 @@ char *file_nearest_folder(const char *path) {
     return name;
 }
 
-// What mkdir -p would begin with: the nearest folder and one name more. malloc'ed; `path` itself if nothing is missing.
-static char *path_first_missing(const char *path, const char *nearest) {
-    size_t size = strcmp(nearest, ".") == 0 ? 0 : strlen(nearest);
-    size += strspn(path + size, "/");
-    return strndup(path, size + strcspn(path + size, "/"));
+// Not there though it has a name: a link that leads nowhere, or a way that is barred.
+static enum status place_lost(const char *at, const char *nearest) {
+    char target[256];
+    int error = errno;
+    ssize_t n = readlink(nearest, target, sizeof target);
+    errno = error;
+    return n < 0 ? status_errno(STATUS_IO, "%s", at)
+                 : status_set(STATUS_IO, "%s is a link that leads to %.*s, which is not there", at, (int)n, target);
 }
 
-enum status file_can_make_folders(const char *path) {
+// `nearest` is `path`, or stands above it, and is no folder that we may write into.
+static enum status place_refuse(const char *key, const char *path, const char *nearest) {
+    struct stat info;
+    size_t size = strlen(nearest);
+    bool self = strncmp(path, nearest, size) == 0 && !path[size + strspn(path + size, "/")];
+    char *at = self ? text_format("%s: %s", key, nearest) : text_format("%s: %s: %s", key, path, nearest);
+    enum status status;
+    if (!at)
+        status = status_set(STATUS_SYSTEM, "%s: no memory", key);
+    else if (stat(nearest, &info) != 0)
+        status = place_lost(at, nearest);
+    else if (!S_ISDIR(info.st_mode))
+        status = status_set(STATUS_USAGE, "%s is %s: name another folder", at,
+                            S_ISREG(info.st_mode) ? "a file" : "no folder");
+    else
+        status = access(nearest, W_OK | X_OK) == 0 ? STATUS_OK : status_errno(STATUS_IO, "%s is not writable", at);
+    free(at);
+    return status;
+}
+
+enum status file_place(const char *key, const char *path) {
     char *nearest = file_nearest_folder(path);
     enum status status = STATUS_OK;
     if (!nearest)
-        return status_set(STATUS_SYSTEM, "create folder %s: no memory", path);
-    errno = *path ? ENOTDIR : ENOENT;
-    if (!*path || !file_is_folder(nearest)) {
-        status = file_error(STATUS_IO, "create folder", *path ? nearest : path);
-    } else if (access(nearest, W_OK | X_OK) != 0) {
-        int error = errno;
-        char *first = path_first_missing(path, nearest);
-        errno = error;
-        status = file_error(STATUS_IO, "create folder", first ? first : path);
-        free(first);
-    }
+        return status_set(STATUS_SYSTEM, "%s: %s: no memory", key, path);
+    if (!*path)
+        status = status_set(STATUS_USAGE, "%s is empty: name a folder", key);
+    else if (!file_is_folder(nearest) || access(nearest, W_OK | X_OK) != 0)
+        status = place_refuse(key, path, nearest);
     free(nearest);
     return status;
+}
+
+char *file_first_missing(const char *path) {
+    char *nearest = file_nearest_folder(path), *first = NULL;
+    size_t size = !nearest || strcmp(nearest, ".") == 0 ? 0 : strlen(nearest);
+    size += strspn(path + size, "/");
+    if (nearest && path[size])
+        first = strndup(path, size + strcspn(path + size, "/"));
+    free(nearest);
+    return first;
+}
+
+enum status file_make_place(char **made, const char *key, const char *path) {
+    if (made)
+        *made = NULL;
+    TRY(file_place(key, path));
+    char *first = made ? file_first_missing(path) : NULL;
+    enum status status = file_make_folders(path);
+    if (made)
+        *made = first;
+    return status == STATUS_IO ? status_set(status, "%s: %s (choose another folder)", key, status_message()) : status;
+}
+
+void file_unmake(const char *path, const char *made) {
+    char *name = strdup(path);
+    size_t size = name ? strlen(name) : 0;
+    while (size > 1 && name[size - 1] == '/')
+        name[--size] = '\0';
+    for (bool gone = name; gone && strlen(name) >= strlen(made); path_cut(name))
+        gone = rmdir(name) == 0 || errno == ENOENT;
+    free(name);
 }
 
 enum status file_sync_folder(const char *path) {

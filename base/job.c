@@ -161,6 +161,33 @@ static enum status job_refuse(const struct job_draft *draft, const char *key, co
     return status;
 }
 
+// A shell fills in ~ only where a word begins with it, and a file's values are seen by none.
+static enum status job_check_home(const struct job_draft *draft) {
+    static const char *const paths[] = {"out",        "model.base",      "model.vocab",       "data.dir",
+                                        "data.cache", "checkpoints.dir", "checkpoints.resume"};
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+        const char *value = *(char *const *)((const char *)&draft->job + option_find(paths[i])->offset);
+        if (value && file_is_home(value))
+            return job_refuse(draft, paths[i], "begins with ~, which no shell filled in: write the folder in full");
+    }
+    return STATUS_OK;
+}
+
+// <word>: a name to be filled in that there is not, and no folder that anybody wants.
+static enum status job_check_names(const struct job_draft *draft, const char *key, const char *value,
+                                   const char *known) {
+    char what[160];
+    for (const char *at = strchr(value, '<'); at; at = strchr(at + 1, '<')) {
+        size_t size = strspn(at + 1, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-");
+        if (size == 0 || at[1 + size] != '>')
+            continue;
+        snprintf(what, sizeof what, "is not allowed: nothing is filled in for <%.*s> (only for %s)",
+                 size < 64 ? (int)size : 64, at + 1, known);
+        return job_refuse(draft, key, what);
+    }
+    return STATUS_OK;
+}
+
 // A question, its context and the tokens that windows share: as Transformers' run_qa.
 #define JOB_QUESTION_LENGTH 384
 
@@ -173,9 +200,12 @@ static enum status job_resolve(struct job_draft *draft) {
     TRY(job_resolve_name(&job->out, "out", "<job>", job->job));
     if (strstr(job->out, "<out>"))
         return job_refuse(draft, "out", "is not allowed: it can't lie in itself");
+    TRY(job_check_names(draft, "out", job->out, "<job>"));
     TRY(job_resolve_name(&job->data.cache, "data.cache", "<out>", job->out));
     TRY(job_resolve_name(&job->checkpoints.dir, "checkpoints.dir", "<out>", job->out));
-    return STATUS_OK;
+    TRY(job_check_names(draft, "data.cache", job->data.cache, "<out>"));
+    TRY(job_check_names(draft, "checkpoints.dir", job->checkpoints.dir, "<out>"));
+    return job_check_home(draft);
 }
 
 // ---- rules over several keys

@@ -78,3 +78,7 @@ bool file_is_in(const char *path, const char *folder) {
     size_t size = strlen(folder);
     return strncmp(path, folder, size) == 0 && (path[size] == '\0' || path[size] == '/' || size == 1);
 }
+
+bool file_is_home(const char *path) {
+    return path[0] == '~' && (path[1] == '\0' || path[1] == '/');
+}

@@ -122,10 +122,10 @@ static void place_room(struct doctor *d, const struct place *p, const struct fil
 static void place_look(struct doctor *d, const struct place *p) {
     struct statfs info;
     char *folder = file_nearest_folder(p->path);
-    enum status status = file_can_make_folders(p->path);
+    enum status status = file_place(p->name, p->path);
     const struct file_system *fs = folder ? file_system_of(folder, &info) : NULL;
     if (status != STATUS_OK)
-        doctor_fail(d, STATUS_IO, "name a folder that this user may write to", "%s: %s", p->name, status_message());
+        doctor_fail(d, status, "name a folder that this user may write to", "%s", status_message());
     else if (!fs)
         doctor_fail(d, STATUS_IO, "name another folder", "%s: %s can't be asked", p->name, folder ? folder : p->path);
     else if (!folder_takes_files(folder))

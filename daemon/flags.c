@@ -48,6 +48,9 @@ static enum status flags_value(const struct verb_flags *spec, const struct flag 
     case FLAG_STRING:
         if (!*value && strcmp(flag->value, "TEXT") != 0)
             return status_set(STATUS_USAGE, "%s: %s is empty, must be a %s", spec->verb, flag->name, flag->value);
+        if (strcmp(flag->value, "TEXT") != 0 && file_is_home(value))
+            return status_set(STATUS_USAGE, "%s: %s %s begins with ~, which no shell filled in: write the path in full",
+                              spec->verb, flag->name, value);
         *(const char **)flag->out = value;
         return STATUS_OK;
     case FLAG_CHOICE:

@@ -41,6 +41,16 @@ static bool export_leads_away(const char *path) {
     return (lstat(path, &info) == 0 && S_ISLNK(info.st_mode)) || strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
 }
 
+// A name of an archive, as a folder's: the archive's own name is not ours to choose.
+static bool export_names_archive(const char *out) {
+    static const char *const ends[] = {".tar.gz", ".tgz"};
+    size_t size = strlen(out);
+    for (size_t i = 0; i < 2; i++)
+        if (size > strlen(ends[i]) && strcmp(out + size - strlen(ends[i]), ends[i]) == 0)
+            return true;
+    return false;
+}
+
 // What is to be replaced: "new/" is "new", and a link is what it leads to.
 static enum status export_target(char **out, const char *given) {
     size_t size = strlen(given);
@@ -51,6 +61,8 @@ static enum status export_target(char **out, const char *given) {
     if (path && export_leads_away(path)) {
         *out = realpath(path, NULL);
         free(path);
+        if (!*out)
+            TRY(file_place("export: --out", given));
         if (!*out)
             return status_errno(STATUS_USAGE, "export: --out %s", given);
     }
@@ -73,8 +85,12 @@ static enum status export_check_foreign(const char *out, const char *given) {
 // `given` is `out` as the user wrote it. An archive is put beside other files.
 static enum status export_check_out(const char *out, const char *given, bool directory) {
     TRY(taken_check(&(struct taken_ask){"export: --out", given, NULL, directory ? TAKEN_MODEL : TAKEN_ARCHIVES}));
+    if (!file_exists(out) && export_names_archive(out))
+        return status_set(STATUS_USAGE, "export: --out %s names an archive, but would be a folder: %s", given,
+                          directory ? "name the directory of model files"
+                                    : "name the folder that model-sagemaker.tar.gz is put into");
     if (!file_exists(out))
-        return STATUS_OK;
+        return file_place("export: --out", out);
     if (!file_is_folder(out))
         return status_set(STATUS_USAGE, "export: --out %s is a file", given);
     if (!directory)
@@ -169,7 +185,11 @@ static enum status export_target_run(const struct export_flags *f) {
         .bf16 = f->dtype == 1,
         .name = "model",
         .card = {.facts = source.facts.size ? text_string(&source.facts) : NULL, .readme = source.readme}};
-    TRY_GOTO(export_make(&result, &what, f, source.pool), done);
+    status = export_make(&result, &what, f, source.pool);
+    if (status == STATUS_IO)
+        status = status_add(status, "export: --out %s", f->out);
+    if (status != STATUS_OK)
+        goto done;
     printf("%s\nbytes %llu  sha256 %s\n%s\n", result.path, (unsigned long long)result.bytes, result.sha256,
            result.check);
 done:

@@ -60,7 +60,9 @@ static enum status prepare_run(const struct job *job) {
     struct inputs inputs = {0};
     struct pool *pool = NULL;
     enum status status;
-    TRY(taken_check(&(struct taken_ask){"prepare: the shards' folder", job->data.cache, NULL, TAKEN_KEPT}));
+    const char *key = "prepare: the shards' folder";
+    TRY(taken_check(&(struct taken_ask){key, job->data.cache, NULL, TAKEN_KEPT}));
+    TRY(file_place(key, job->data.cache));
     TRY_GOTO(pool_open(&pool, (unsigned)job->threads), done);
     TRY_GOTO(base_open(&base, job, NULL), done);
     TRY_GOTO(inputs_open(&inputs, job, &base, pool), done);

@@ -164,7 +164,7 @@ static enum status sweep_places(const struct sweep *s) {
 static enum status sweep_claim(struct owner **owner, const struct sweep *s, const struct comm *comm) {
     if (comm->rank != 0)
         return STATUS_OK;
-    TRY(file_make_folders(s->job->out));
+    TRY(file_make_place(NULL, "out", s->job->out));
     return owner_take(owner, s->job->out, "out");
 }
 

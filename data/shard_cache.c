@@ -191,7 +191,7 @@ enum status shard_prepare(struct shard *out, bool *made, const char *cache, enum
         status = shard_prepare(out, NULL, options->spare, split, source, labels, tokenizer, &own, pool);
         goto done;
     }
-    TRY_GOTO(file_make_folders(cache), done);
+    TRY_GOTO(file_make_place(NULL, "data.cache", cache), done);
     TRY_GOTO(lock_take(&lock, wanted.lock, wanted.path), done);
     if (lock >= 0)
         leftovers_remove(wanted.path);

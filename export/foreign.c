@@ -90,8 +90,8 @@ static char *foreign_line(const struct foreign *f) {
     text_printf(&line, "%s holds ", f->folder);
     for (size_t i = 0; i < f->n && i < NAMED; i++)
         text_printf(&line, "%s%s", i == 0 ? "" : i + 1 == f->n ? " and " : ", ", f->names[i]);
-    text_puts(&line,
-              f->n > NAMED ? " and more, which this program did not write" : ", which this program did not write");
+    text_puts(&line, f->n > NAMED ? " and more, not of a model that this program wrote"
+                                  : ", not of a model that this program wrote");
     if (line.failed)
         text_release(&line);
     return line.at;

@@ -9,7 +9,7 @@
 
 #include "base/status.h"
 
-// One line of what there is of others at `folder`, "p/model holds thesis.txt, which this program did not write",
+// One line of what there is of others at `folder`, "p/model holds thesis.txt, not of a model that this program wrote",
 // malloc'ed; NULL: nothing is there, only empty folders, a link (which is replaced, not what it leads to), or a
 // directory of ours. At most three names.
 enum status foreign_find(char **out, const char *folder);

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #define CHECKPOINTS "checkpoints.dir"
+#define CACHE "data.cache"
 #define SHARED_PATIENCE_S 10 // that a network file system may take to show a new file
 
 // ---- taking it
@@ -62,12 +63,17 @@ static enum status claim_finished(const struct job *job) {
         job->checkpoints.dir, job->out, (unsigned long long)previous.end_step, has);
 }
 
+// Whether there can be such folders. A cache that holds all shards need not be writable.
+static enum status claim_places(const struct job *job) {
+    TRY(file_place("out", job->out));
+    TRY(file_place(CHECKPOINTS, job->checkpoints.dir));
+    return file_is_folder(job->data.cache) ? STATUS_OK : file_place(CACHE, job->data.cache);
+}
+
 // Whether the folder could be ours.
 static enum status claim_look(const struct job *job) {
-    TRY(file_can_make_folders(job->out));
     TRY(owner_ask(job->out, "out"));
-    TRY(claim_finished(job));
-    return file_can_make_folders(job->checkpoints.dir);
+    return claim_finished(job);
 }
 
 // How checkpoints.dir lies to `out`: the same folder, below it, or elsewhere.
@@ -101,14 +107,16 @@ static enum status claim_checkpoints(struct trainer *t) {
 static enum status claim(struct trainer *t) {
     TRY(inputs_look(t->job));
     TRY(claim_kind(t->job));
+    TRY(claim_places(t->job));
     if (t->look) {
         TRY(claim_look(t->job));
         return claim_checkpoints(t);
     }
-    TRY(file_make_folders(t->job->out));
+    TRY(file_make_place(&t->made[0], "out", t->job->out));
     TRY(owner_take(&t->owners[0], t->job->out, "out"));
     TRY(claim_finished(t->job));
-    TRY(file_make_folders(t->job->checkpoints.dir));
+    TRY(file_make_place(&t->made[1], CHECKPOINTS, t->job->checkpoints.dir));
+    t->made[2] = file_first_missing(t->job->data.cache);
     enum status status = claim_checkpoints(t);
     memcpy(t->checkpoints.owners, t->owners, sizeof t->owners);
     return status;
@@ -116,6 +124,16 @@ static enum status claim(struct trainer *t) {
 
 enum status folder_claim(struct trainer *t) {
     return comm_agree(t->comm, t->comm->rank == 0 ? claim(t) : STATUS_OK);
+}
+
+void folder_unmake(struct trainer *t) {
+    const char *paths[FOLDERS] = {t->job->out, t->job->checkpoints.dir, t->job->data.cache};
+    for (size_t i = FOLDERS; i-- > 0;) {
+        if (t->made[i])
+            file_unmake(paths[i], t->made[i]);
+        free(t->made[i]);
+        t->made[i] = NULL;
+    }
 }
 
 // ---- held

@@ -11,6 +11,9 @@
 // Takes <out>, and checkpoints.dir where it lies elsewhere: STATUS_AGAIN if another run holds it, STATUS_USAGE if it is
 // a sweep's. Only looks, of a trainer that only looks. Collective, as are the others; rank 0 works.
 enum status folder_claim(struct trainer *trainer);
+// Takes away what this start made of them and left empty: a start that was refused leaves nothing. Once they are no
+// longer held.
+void folder_unmake(struct trainer *trainer);
 // What ranks tell one another in each step: whether rank 0 finds a folder lost; what they all said.
 #define FOLDER_LOST (1u << 29)
 uint32_t folder_flags(const struct trainer *trainer);

@@ -14,6 +14,25 @@
 // training's pass has every layer's activations of its own.
 #define EVALUATION_TOKENS 512u
 
+static enum status setup_ranks(const struct trainer *t, uint32_t parts) {
+    bool set = t->job->train.parts != 0;
+    if ((uint32_t)t->comm->world <= parts)
+        return STATUS_OK;
+    return status_set(
+        STATUS_USAGE,
+        "train.parts: a batch of %lld has %u part%s%s, but there are %d ranks: start at most %u, or raise "
+        "train.batch%s",
+        (long long)t->job->train.batch, parts, parts == 1 ? "" : "s", set ? "" : " (auto)", t->comm->world, parts,
+        set ? " and train.parts" : ", or set train.parts");
+}
+
+enum status setup_world(const struct trainer *t) {
+    uint32_t most = 1;
+    while (2 * most <= (uint64_t)t->job->train.batch && 2 * most <= PASS_PARTS_MAX)
+        most *= 2;
+    return setup_ranks(t, t->job->train.parts ? (uint32_t)t->job->train.parts : most);
+}
+
 static enum status setup_parts(struct trainer *t, uint32_t *parts) {
     const struct shard *train = &t->inputs.shards[SPLIT_TRAIN];
     uint32_t batch = (uint32_t)t->job->train.batch, world = (uint32_t)t->comm->world;
@@ -22,12 +41,7 @@ static enum status setup_parts(struct trainer *t, uint32_t *parts) {
         PASS_PARTS_MAX) // what one rank can run: a batch of more texts than anyone has is no mistake in parts
         automatic = PASS_PARTS_MAX;
     *parts = t->job->train.parts ? (uint32_t)t->job->train.parts : automatic;
-    if (world > *parts)
-        return status_set(STATUS_USAGE,
-                          "train.parts: a batch of %u has %u part%s%s, but there are %u ranks: start at most %u, or "
-                          "raise train.batch%s",
-                          batch, *parts, *parts == 1 ? "" : "s", t->job->train.parts ? "" : " (auto)", world, *parts,
-                          t->job->train.parts ? " and train.parts" : ", or set train.parts");
+    TRY(setup_ranks(t, *parts));
     t->parts_own = plan_world_parts(*parts, world) / world;
     if (t->parts_own > PASS_PARTS_MAX)
         return status_set(STATUS_USAGE, "train.parts: %u are %u on each rank, at most %u fit: lower train.parts",

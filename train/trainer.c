@@ -183,6 +183,7 @@ static enum status trainer_phases(struct trainer *t, const struct job *job, stru
                                              .buffer = (uint64_t)job->checkpoints.buffer};
     pulse_set(PULSE_START);
     TRY(stop_install());
+    TRY(comm_agree(comm, setup_world(t)));
     TRY(comm_agree(comm, open_hardware(t)));
     TRY(folder_claim(t));
     TRY(folder_shared(t));
@@ -238,6 +239,7 @@ void trainer_close(struct trainer *t) {
     pool_close(t->pool);
     owner_release(t->owners[1]);
     owner_release(t->owners[0]);
+    folder_unmake(t);
 }
 
 enum status trainer_failed(struct trainer *t, enum status status) {

@@ -61,6 +61,9 @@ struct saving {
     struct checkpoint_saved last;  // the one before: what it replaced may be on its way out
 };
 
+// What a run writes into: out, checkpoints.dir, data.cache.
+#define FOLDERS 3
+
 struct trainer {
     const struct job *job;
     struct base *base; // borrowed, as are the two beside it
@@ -68,6 +71,7 @@ struct trainer {
     bool look;               // nothing is written: what a run would do is asked (trainer_look)
     struct owner *owners[2]; // rank 0: of out; of checkpoints.dir, where that lies elsewhere
     bool folder_lost;        // one of them is lost, as all ranks know
+    char *made[FOLDERS];     // rank 0: the first folder that this start made on the way to each; NULL: none
     struct events events;
     struct lost lost; // where a lost rank is told of
     struct tensorboard board;
@@ -233,6 +237,8 @@ enum status save_wait(struct trainer *trainer);
 // Ends it unfinished, without a trace.
 void save_drop(struct trainer *trainer);
 // setup.c: the plan, memory, weights.
+// STATUS_USAGE: more ranks than any data could give work to. Before anything is made; setup_plan knows the rest.
+enum status setup_world(const struct trainer *trainer);
 enum status setup_plan(struct trainer *trainer);
 enum status setup_model(struct trainer *trainer);
 

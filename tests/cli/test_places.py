@@ -355,6 +355,70 @@ class Moved(Places):
         self.assertNotIn("its out is", s.run("run", "job.yaml", cwd=out).err)
 
 
+class Standing(Places):
+    """What stands where a folder is to be made is named with its key, and a start that is refused leaves nothing."""
+
+    def test_no_folder(self):
+        self.put("f")
+        os.symlink("nowhere", self.path("dang"))
+        rows = [("f", 64, "{0} is a file"), ("f/x", 64, "{0}: {1}/f is a file"), ("dang", 74, "{0} is a link that leads to nowhere, which is not there"),
+                ("dang/x", 74, "{0}: {1}/dang is a link that leads to nowhere")]
+        for name, rc, words in rows:
+            place = self.path(name)
+            words = words.format(place, self.folder)
+            for key in ("out", "checkpoints.dir", "data.cache"):
+                for dry in ([], ["--dry-run"]):
+                    with self.subTest(name=name, key=key, dry=dry):
+                        self.assertExit(s.run("run", *self.keys(**{"out": self.path("k"), key: place}), *dry), rc, f"error: {key}: {words}")
+            self.assertExit(s.run("prepare", *self.keys(place)), rc, words)
+            for kind in ("hf", "sagemaker") if name != "f" else ():
+                self.assertExit(s.run("export", "--from", os.path.join(self.done, "model"), "--to", kind, "--out", place), rc, f"export: --out: {words}")
+            self.assertExit(s.run("doctor", *self.keys(place)), rc)
+        for key in ("out", "checkpoints.dir", "data.cache"):
+            self.assertExit(s.run("run", *self.keys(**{"out": self.path("k"), key: "/proc/x"})), 74, f"error: {key}: ", "/proc/x", "choose another folder")
+        self.assertFalse(os.path.exists(self.path("k")), "nothing was left")
+
+    def test_names_of_archives(self):
+        for kind, word in (("hf", "the directory of model files"), ("sagemaker", "the folder that model-sagemaker.tar.gz is put into")):
+            for name in ("foo.tar.gz", "foo.tgz"):
+                self.assertExit(s.run("export", "--from", os.path.join(self.done, "model"), "--to", kind, "--out", self.path(name)), 64, word)
+                self.assertFalse(os.path.exists(self.path(name)))
+
+    def test_not_writable(self):
+        if os.geteuid() or not shutil.which("setpriv"):
+            s.skip("setpriv, run by root, is needed to become somebody else")
+        out = self.copy()
+        for folder in (self.root, os.path.dirname(self.data), self.folder):
+            os.chmod(folder, 0o755)
+        nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+        for dry in ([], ["--dry-run"]):
+            for key, place, words in (("out", out, f"{out} is not writable"), ("out", self.path("o/b/c"), f"{out} is not writable"), ("out", self.path("n"), f"{self.folder} is not writable"),
+                                      ("checkpoints.dir", self.path("o/b"), f"{out} is not writable")):
+                more = {"out": self.path("w/k"), "checkpoints.dir": "<out>/checkpoints", key: place}
+                os.makedirs(self.path("w"), exist_ok=True)
+                os.chmod(self.path("w"), 0o777)
+                self.assertExit(s.run("run", *self.keys(more.pop("out"), **more), *dry, before=nobody), 74, f"error: {key}: ", words)
+                self.assertEqual(os.listdir(self.path("w")), [])
+
+    def test_nothing_is_left(self):
+        for out in ("k", "k/l/m"):
+            self.assertExit(s.run("run", *self.keys(self.path(out), **{"checkpoints.resume": self.path("none")})), 65, "not there")
+            self.assertExit(s.run("run", *self.keys(self.path(out), **{"data.task": "none"})), 64)
+            self.assertExit(s.run("run", *self.keys(self.path(out), **{"data.max_length": 100000})), 64)
+            self.assertExit(s.run("run", *self.keys(self.path(out), **{"checkpoints.dir": self.path("c/d"), "checkpoints.resume": self.path("none")})), 65)
+            self.assertExit(s.run("run", *self.keys(self.path(out), **{"train.batch": 2, "train.parts": "auto"}), ranks=4), 64, "start at most 2")
+        self.assertEqual(os.listdir(self.folder), [])
+        os.makedirs(self.path("k/mine"))
+        os.makedirs(self.path("k/checkpoints"))
+        self.assertExit(s.run("run", *self.keys(self.path("k"), **{"checkpoints.resume": self.path("none")})), 65, "not there")
+        self.assertEqual(sorted(os.listdir(self.path("k"))), ["checkpoints", "mine"], "what was there stays")
+
+    def test_home(self):
+        for arguments in (("eval", "--model", "m", "--file=~/x"), ("export", "--from=~/a", "--to", "hf", "--out", "x"), ("run", *self.keys("~/x"))):
+            self.assertExit(s.run(*arguments, cwd=self.folder), 64, "begins with ~, which no shell filled in")
+        self.assertEqual(os.listdir(self.folder), [])
+
+
 class JobFile(Places):
     """The user's own job file is not replaced by the one that a run writes."""
 
@@ -394,10 +458,10 @@ class Foreign(Places):
     def test_at_the_start(self):
         out = self.path("p")
         notes = [self.put("p/model", name) for name in ("b.txt", "thesis.txt", "a/deep.txt")]
-        self.refused(self.keys(out), f"out: {out}/model holds a/deep.txt, b.txt and thesis.txt, which this program did not write: move it away")
+        self.refused(self.keys(out), f"out: {out}/model holds a/deep.txt, b.txt and thesis.txt, not of a model that this program wrote: move it away")
         self.refused(self.keys(self.path("p")), "thesis.txt", verbs=("run", "dry"))
         notes += [self.put("p/model", name) for name in ("c.txt", "z.txt")]
-        self.refused(self.keys(out), "a/deep.txt, b.txt, c.txt and more, which", verbs=("run",))
+        self.refused(self.keys(out), "a/deep.txt, b.txt, c.txt and more, not of", verbs=("run",))
         self.kept(*notes)
         self.assertEqual(os.listdir(out), ["model"])
         shutil.rmtree(os.path.join(out, "model"))
@@ -407,7 +471,7 @@ class Foreign(Places):
     def test_a_model_of_others(self):
         model = s.model_make(self.path("p/model"), labels=["a", "b"])
         names = sorted(os.listdir(model))
-        self.refused(self.keys(self.path("p")), "model holds config.json, ", "which this program did not write", verbs=("run",))
+        self.refused(self.keys(self.path("p")), "model holds config.json, ", "not of a model that this program wrote", verbs=("run",))
         self.assertEqual(sorted(os.listdir(model)), names)
 
     def test_a_file(self):
@@ -418,7 +482,7 @@ class Foreign(Places):
     def test_a_file_beside_ours(self):
         out = self.copy()
         notes = self.put("o/model/notes.txt")
-        self.refused(self.keys(out, steps=4), "o/model holds notes.txt, which")
+        self.refused(self.keys(out, steps=4), "o/model holds notes.txt, not of")
         self.kept(notes)
         os.remove(notes)
         self.assertExit(s.run("run", *self.keys(out, steps=4)), 0)
@@ -449,7 +513,7 @@ class Foreign(Places):
         self.assertExit(s.run("run", *self.keys(out)), 0)
         os.remove(os.path.join(out, "model", "finetuned.sha256"))
         self.put("o/model/notes.txt")
-        self.refused(self.keys(out), "holds notes.txt, which", verbs=("run",))
+        self.refused(self.keys(out), "holds notes.txt, not of", verbs=("run",))
         os.remove(self.path("o/model/notes.txt"))
         os.remove(os.path.join(out, "model", "finetuned.json"))  # nothing of ours is left to know it by
         self.refused(self.keys(out), "model holds README.md, config.json, ", verbs=("run",))
@@ -462,7 +526,7 @@ class Foreign(Places):
         os.makedirs(self.path("o/model.aside-1"))
         result = s.finish(process)
         self.assertExit(result, 0)
-        self.assertIn("o/model holds thesis.txt, which this program did not write: set aside as " + self.path("o/model.aside-2"), result.err)
+        self.assertIn("o/model holds thesis.txt, not of a model that this program wrote: set aside as " + self.path("o/model.aside-2"), result.err)
         self.kept(self.path("o/model.aside-2/thesis.txt"), self.path("o/model/config.json"))
         self.assertEqual(os.listdir(self.path("o/model.aside-1")), [])
         self.assertEqual([n for n in os.listdir(out) if "tmp-" in n or "old-" in n], [])

@@ -401,29 +401,59 @@ static void test_folders(void **state) {
     assert_false(file_is_folder(target));
 }
 
-// What mkdir would say, without a folder more.
-static void test_can_make(void **state) {
+// What is in the way, without a folder more.
+static void test_place(void **state) {
     (void)state;
     char *deep = path_join(folder, "a//b/c/"), *nearest = file_nearest_folder(deep), *link = path_join(folder, "link");
+    char *past = path_join(link, "sub");
     assert_string_equal(nearest, folder);
-    assert_ok(file_can_make_folders(deep));
-    assert_ok(file_can_make_folders("here/and/there"));
-    assert_ok(file_can_make_folders(folder));
+    assert_ok(file_place("out", deep));
+    assert_ok(file_place("out", "here/and/there"));
+    assert_ok(file_place("out", folder));
     assert_names(folder, "");
-    assert_status(file_can_make_folders(""), STATUS_IO);
+    assert_status(file_place("out", ""), STATUS_USAGE);
     assert_ok(file_replace(target, "x", 1));
     char *under = path_join(target, "sub");
-    assert_status(file_can_make_folders(under), STATUS_IO);
-    assert_non_null(strstr(status_message(), "Not a directory"));
-    assert_status(file_can_make_folders(target), STATUS_IO);
-    assert_int_equal(symlink("nowhere", link), 0); // mkdir does not make what it would lead to
-    assert_status(file_can_make_folders(link), STATUS_IO);
+    assert_status(file_place("out", under), STATUS_USAGE);
+    assert_non_null(strstr(status_message(), "/sub: "));
+    assert_non_null(strstr(status_message(), " is a file: name another folder"));
+    assert_status(file_place("out", target), STATUS_USAGE);
+    assert_null(strstr(status_message() + 5, ": /")); // it is named once
+    assert_int_equal(symlink("nowhere", link), 0);    // mkdir does not make what it would lead to
+    assert_status(file_place("out", link), STATUS_IO);
+    assert_non_null(strstr(status_message(), "link is a link that leads to nowhere, which is not there"));
+    assert_status(file_place("out", past), STATUS_IO);
+    assert_non_null(strstr(status_message(), "sub: "));
     if (geteuid() != 0) {
         assert_int_equal(chmod(folder, 0555), 0);
-        assert_status(file_can_make_folders(deep), STATUS_IO);
+        assert_status(file_place("out", deep), STATUS_IO);
+        assert_non_null(strstr(status_message(), "is not writable: "));
+        assert_status(file_place("out", folder), STATUS_IO);
+        assert_non_null(strstr(status_message(), "is not writable: "));
         assert_int_equal(chmod(folder, 0755), 0);
     }
-    free(under), free(link), free(nearest), free(deep);
+    free(under), free(past), free(link), free(nearest), free(deep);
+}
+
+// What a start made goes again, as far as it is empty; what was there stays.
+static void test_unmake(void **state) {
+    (void)state;
+    char *deep = path_join(folder, "a//b/c/"), *above = path_join(folder, "a"), *made;
+    assert_ok(file_make_place(&made, "out", deep));
+    assert_string_equal(made, above);
+    file_unmake(deep, made);
+    assert_names(folder, "");
+    free(made);
+    assert_ok(file_make_folders(above));
+    assert_ok(file_make_place(&made, "out", deep));
+    char *file = path_join(made, "x"), *again;
+    assert_ok(file_replace(file, "", 0));
+    file_unmake(deep, made);
+    assert_names(above, "b");
+    assert_names(made, "x");
+    assert_ok(file_make_place(&again, "out", above));
+    assert_null(again);
+    free(file), free(made), free(above), free(deep);
 }
 
 // A link is removed, what it points to stays.
@@ -573,7 +603,8 @@ int main(void) {
         FILE_TEST(test_temporary),
         cmocka_unit_test(test_sweep_beside),
         FILE_TEST(test_folders),
-        FILE_TEST(test_can_make),
+        FILE_TEST(test_place),
+        FILE_TEST(test_unmake),
         FILE_TEST(test_remove),
         FILE_TEST(test_link),
         FILE_TEST(test_list),

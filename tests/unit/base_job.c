@@ -219,6 +219,13 @@ static void test_values(void **state) {
     REFUSED("job: a/b", "job: 'a/b'", "without /");
     REFUSED("job: a<job>", "job: 'a<job>'");
     REFUSED("out: <out>/a", "x.yaml:1: out: \"<out>/a\"", "itself");
+    REFUSED("out: runs/<jobb>", "x.yaml:1: out: \"runs/<jobb>\"", "nothing is filled in for <jobb> (only for <job>)");
+    REFUSED("data: {cache: <job>/c}", "data.cache", "<job> (only for <out>)");
+    REFUSED("checkpoints: {dir: <out>/<x.1>}", "checkpoints.dir", "<x.1> (only for <out>)");
+    REFUSED("out: ~/x", "x.yaml:1: out: \"~/x\"", "write the folder in full");
+    REFUSED("data: {dir: ~/x}", "data.dir", "begins with ~");
+    REFUSED("model: {base: ~/x}", "model.base", "begins with ~");
+    REFUSED("checkpoints: {resume: ~/x}", "checkpoints.resume", "begins with ~");
     REFUSED("job: ..", "job: '..'");
     REFUSED("out: ~", "out: ''", "empty");
     REFUSED("out: \"a\\nb\"", "x.yaml:1: out");
@@ -471,6 +478,8 @@ static size_t random_flags(char (*flags)[160]) {
             snprintf(value, sizeof value, "%s", option->fallback);
         if (option->later && (strcmp(option->later, "*") == 0 || strstr(option->later, value)))
             snprintf(value, sizeof value, "%s", option->fallback);
+        if (strcmp(value, "~") == 0 && option->range && strstr(option->range, "path")) // a home that no shell filled in
+            snprintf(value, sizeof value, "~x");
         if (roll(2) && !(strchr(value, '<') && option->key[0] != 'c') &&
             !((option->flags & OPTION_NAME) && strchr(value, '/')))
             snprintf(flags[n++], sizeof flags[0], "--%s=%s", option->key, value);
