@@ -95,7 +95,9 @@ static enum status place_refuse(const char *key, const char *path, const char *n
         status = status_set(STATUS_USAGE, "%s is %s: name another folder", at,
                             S_ISREG(info.st_mode) ? "a file" : "no folder");
     else
-        status = access(nearest, W_OK | X_OK) == 0 ? STATUS_OK : status_errno(STATUS_IO, "%s is not writable", at);
+        status = access(nearest, W_OK | X_OK) == 0
+                     ? STATUS_OK
+                     : status_set(STATUS_IO, "%s is not writable: %s: choose another folder", at, strerror(errno));
     free(at);
     return status;
 }

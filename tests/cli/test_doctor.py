@@ -127,7 +127,7 @@ class Job(Doctor):
 
     def test_places_that_take_nothing(self):
         blocked = self.write("blocked", "a file")
-        found = self.doctor(self.job(checkpoints__dir=blocked), rc=74)
+        found = self.doctor(self.job(checkpoints__dir=blocked), rc=64)
         self.find(found, "disk", "fail", "checkpoints.dir", "blocked")
 
     def test_too_little_room(self):

@@ -161,8 +161,8 @@ class DryRun(s.Case):
         blocked = self.write("blocked", "a file")
         job = self.job()
         for arguments, rc in ((["--model.base", self.path("none")], 65), (["--data.dir", self.path("none")], 65),
-                              (["--data.max_length", "513"], 64), (["--train.max_tokens", "10"], 64), (["--out", os.path.join(blocked, "o")], 74),
-                              (["--checkpoints.dir", blocked], 74), (["--checkpoints.resume", self.path("none")], 65),
+                              (["--data.max_length", "513"], 64), (["--train.max_tokens", "10"], 64), (["--out", os.path.join(blocked, "o")], 64),
+                              (["--checkpoints.dir", blocked], 64), (["--checkpoints.resume", self.path("none")], 65),
                               (["--train.lr", "fast"], 64), (["--data.truncation", "false", "--data.max_length", "5"], 65)):
             with self.subTest(arguments=arguments):
                 self.assertEqual(self.refused(job, *arguments), rc)

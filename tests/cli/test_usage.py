@@ -200,7 +200,7 @@ class Limits(s.Case):
         data, blocked = s.task_make(self.path("d")), self.write("blocked", "a file")
         result = s.run("run", "--model.base", "random:tiny", "--data.dir", data, "--data.task", "emotion",
                        "--out", os.path.join(blocked, "o"), "--threads", "1")
-        self.assertRefused(result, 74, "blocked")
+        self.assertRefused(result, 64, "blocked is a file")
 
 
 class Output(s.Case):
