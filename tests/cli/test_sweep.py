@@ -483,7 +483,7 @@ class Mended(Sweep):
         shutil.rmtree(cell(self.out, "emotion", RATES[1], "3"))
         with open(f"{self.out}/irony", "wb"):
             pass
-        self.go(rc=74, words=["irony", "6 of 12 runs are done"])
+        self.go(rc=64, words=["irony", "is a file", "6 of 12 runs are done"])
         self.assertEqual([c["state"] for c in self.sweep()["cells"]], ["done"] * 6 + ["waiting"] * 6)
         os.remove(f"{self.out}/irony")
         self.go(words=["6 of 12"])
