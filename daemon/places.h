@@ -11,8 +11,8 @@
 // <out>/model, <out>/artifacts or <out>/tensorboard, wherever links and ".." lead; checkpoints.dir above any of them,
 // so also `out` itself. Writes nothing.
 enum status places_apart(const struct job *job);
-// The same, and STATUS_USAGE if <out>/model holds what this program did not write, or if out, checkpoints.dir or
-// data.cache is or lies in what another run makes and removes (daemon/taken.h).
+// The same, and STATUS_USAGE if <out>/model holds what is not of a model that this program wrote, or if out,
+// checkpoints.dir or data.cache is or lies in what another run makes and removes (daemon/taken.h).
 enum status places_check(const struct job *job);
 // places_check by rank 0, for all. Before anything of the job is opened.
 enum status places_agree(const struct job *job, struct comm *comm);

@@ -495,11 +495,11 @@ class Foreign(Places):
         for more in ((), ("--dry-run",)):
             self.assertExit(s.run("run", *self.keys(out), *more), 0)
         self.assertIn("already complete", s.run("run", *self.keys(out), "--log.level", "info").err)
-        self.refused(self.keys(out, **{"export.dtype": "bf16"}), "o/model holds notes.txt, which")
+        self.refused(self.keys(out, **{"export.dtype": "bf16"}), "o/model holds notes.txt, not of")
         self.kept(notes)
         with open(os.path.join(out, "model", "vocab.json"), "a", encoding="utf-8") as file:
             file.write(" ")
-        self.refused(self.keys(out), "o/model holds notes.txt, which")
+        self.refused(self.keys(out), "o/model holds notes.txt, not of")
         self.kept(notes)
 
     def test_ours_without_its_list(self):
