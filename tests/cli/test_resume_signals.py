@@ -120,6 +120,19 @@ class Early(Signals):
         self.assertExit(result, 75)
         self.go_on(ranks=2)
 
+    def test_mpiruns_own(self):
+        """Those that mpirun keeps for itself (Ctrl-C): SIGTERM to its ranks, which have a second to save; it ends with 1."""
+        saved, longer = 0, ("--train.epochs", 500)
+        for sign in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            with self.subTest(sign=sign.name):
+                shutil.rmtree(self.out, ignore_errors=True)
+                result = self.signal_when(s.step_reached(self.out, 2), sign, n=2, to_launcher=True, arguments=longer)
+                self.assertExit(result, 1)
+                saved += any(e.get("signal") == "SIGTERM" for e in s.events(self.out, "stop", killed=True))
+                self.train(self.yaml, "--out", self.out, *longer, "--train.max_time", 0.001, rc=75, ranks=2)
+                self.assertGreater(s.events(self.out, "resume")[-1]["step"], 0)
+        self.assertGreater(saved, 0, "no rank had its second")
+
     def test_hang_up(self):
         result = self.stopped("hang-up", lambda: self.signal_when(s.step_reached(self.out, 2), signal.SIGHUP))
         self.assertExit(result, 75, "SIGHUP")
