@@ -127,14 +127,14 @@ static enum status score_there(const char *flag, const char *path) {
 static enum status score_run(const struct score_flags *f) {
     double values[16];
     size_t n = 0;
+    if (f->task && !tweet_eval_task_known(f->task))
+        return status_set(STATUS_USAGE,
+                          "score: --task is '%s', must be one of: emoji, emotion, hate, irony, offensive, "
+                          "sentiment, stance, stance/<target>",
+                          f->task);
     TRY(score_there("--data.dir", f->dir));
     TRY(score_there("--predictions", f->predictions));
     if (f->task) {
-        if (!tweet_eval_task_known(f->task))
-            return status_set(STATUS_USAGE,
-                              "score: --task is '%s', must be one of: emoji, emotion, hate, irony, offensive, "
-                              "sentiment, stance, stance/<target>",
-                              f->task);
         TRY(score_task(values, f, f->task));
         score_print(f, &f->task, values, 1);
         return STATUS_OK;

@@ -114,7 +114,7 @@ static enum status claim(struct trainer *t) {
     }
     TRY(file_make_place(&t->made[0], "out", t->job->out));
     TRY(owner_take(&t->owners[0], t->job->out, "out"));
-    TRY(claim_finished(t->job));
+    TRY(claim_finished(t->job)); // an empty folder would be made where a disk belongs
     TRY(file_make_place(&t->made[1], CHECKPOINTS, t->job->checkpoints.dir));
     t->made[2] = file_first_missing(t->job->data.cache);
     enum status status = claim_checkpoints(t);

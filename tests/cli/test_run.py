@@ -789,6 +789,7 @@ class Verbs(s.Case):
                 folder = self.path("broken")
                 shutil.rmtree(folder, ignore_errors=True)
                 shutil.copytree(self.model, folder)
+                os.remove(os.path.join(folder, "finetuned.sha256"))  # which tells a base that is damaged before it is opened
                 breaks(os.path.join(folder, "model.safetensors"))
                 self.assertRefused(s.run("predict", "--model", folder, "x"), 65, word)
                 self.assertRefused(s.run("run", self.job, "--model.base", folder, "--out", self.path("o")), 65, word)
