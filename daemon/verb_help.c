@@ -9,6 +9,7 @@
 #include "daemon/flags.h"
 #include "daemon/help.h"
 #include "daemon/man.h"
+#include "daemon/taken.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -102,7 +103,9 @@ static enum status man_write(const char *folder, const char *name, const struct 
 
 static enum status man_write_all(const char *folder) {
     struct text text = {0};
-    enum status status = file_make_folders(folder);
+    const char *key = "man: --out";
+    TRY(taken_check(&(struct taken_ask){key, folder, NULL, TAKEN_KEPT}));
+    enum status status = file_make_place(NULL, key, folder);
     man_program(&text);
     if (status == STATUS_OK)
         status = man_write(folder, "finetuned.1", &text);

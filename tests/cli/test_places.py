@@ -137,6 +137,7 @@ class Taken(Places):
         self.refused(self.keys(other, **{"checkpoints.dir": self.path("o/artifacts")}), "checkpoints.dir: ", verbs=("run",))
         self.refused(self.keys(self.path("o/checkpoints/step-00000002/b")), "out: ", verbs=("run", "dry", "doctor", "sweep"))
         self.assertExit(s.run("prepare", *self.keys(self.path("o/model/x"))), 64, "o/model/x lies in")
+        self.assertExit(s.run("man", "--out", self.path("o/model")), 64, "man: --out: ", "o/model is ")
         self.assertEqual(self.tree(self.folder), before, "nothing was written")
 
     def test_of_its_own(self):
@@ -371,6 +372,7 @@ class Standing(Places):
                     with self.subTest(name=name, key=key, dry=dry):
                         self.assertExit(s.run("run", *self.keys(**{"out": self.path("k"), key: place}), *dry), rc, f"error: {key}: {words}")
             self.assertExit(s.run("prepare", *self.keys(place)), rc, words)
+            self.assertExit(s.run("man", "--out", place), rc, f"man: --out: {words}")
             for kind in ("hf", "sagemaker") if name != "f" else ():
                 self.assertExit(s.run("export", "--from", os.path.join(self.done, "model"), "--to", kind, "--out", place), rc, f"export: --out: {words}")
             self.assertExit(s.run("doctor", *self.keys(place)), rc)
