@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "daemon/published.h"
 #include "export/export.h"
 #include "export/sums.h"
 #include "train/card.h"
@@ -138,44 +139,62 @@ static bool run_has_report(const struct trainer *t) {
     return whole && run_has(job, REPORT_MARKDOWN);
 }
 
-static bool run_has_artifact(const struct job *job, const struct exporter *exporter) {
+static char *run_artifact(const struct job *job, const struct exporter *exporter) {
     char *folder = path_join(job->out, "artifacts");
     char *path = folder ? export_path(exporter, folder, job->job) : NULL;
+    free(folder);
+    return path;
+}
+
+static bool run_has_artifact(const struct job *job, const struct exporter *exporter) {
+    char *path = run_artifact(job, exporter);
     bool has = path && file_exists(path);
     free(path);
-    free(folder);
     return has;
 }
 
-// Whether an artifact that is there is as it was written, in every byte.
-static bool run_same_artifact(const struct job *job, const struct exporter *exporter) {
+static enum status run_check_listed(const char *path) {
     struct archive_facts facts;
-    char *folder = path_join(job->out, "artifacts");
-    char *path = folder ? export_path(exporter, folder, job->job) : NULL;
-    bool same = path && archive_check(&facts, path) == STATUS_OK && facts.listed;
+    TRY(archive_check(&facts, path));
+    return facts.listed ? STATUS_OK : status_set(STATUS_DATA, "%s: it has no " SUMS_NAME ": damaged", path);
+}
+
+// Whether an artifact that is there is as this run wrote it, in every byte: by its event or, where none tells of it,
+// by its own list.
+static bool run_same_artifact(const struct trainer *t, const struct exporter *exporter) {
+    char *path = run_artifact(t->job, exporter);
+    const struct history_export *told = history_exported(&t->previous.exports, exporter->kind);
+    bool tells = path && told && *told->sha256 && strcmp(told->name, strrchr(path, '/') + 1) == 0;
+    bool same = path && (tells ? published_check(path, told->sha256, "export") : run_check_listed(path)) == STATUS_OK;
     if (path && !same)
-        log_warn("%s: damaged: made again", path);
+        log_warn("%s: made again", status_message());
     free(path);
-    free(folder);
     return same;
 }
 
-// Whether <out>/model is whole: its list is there and nothing of it has changed, and it opens.
-static enum status run_check_model(const char *folder, struct pool *pool) {
-    struct model model;
+// Whether <out>/model is whole: its list is there and nothing of it has changed, and its weights are those that the
+// events tell of.
+static enum status run_check_model(const struct history_exports *exports, const char *folder) {
+    const struct history_export *told = history_exported(exports, "model");
     bool listed;
     TRY(sums_verify(&listed, folder));
     if (!listed)
         return status_set(STATUS_DATA, "%s/" SUMS_NAME ": is missing", folder);
+    return published_check_model(folder, told ? told->sha256 : "");
+}
+
+static enum status run_open_model(const char *folder, struct pool *pool) {
+    struct model model;
     TRY(model_open(&model, folder, pool));
     model_close(&model);
     return STATUS_OK;
 }
 
-static bool run_has_model(const char *folder, struct pool *pool) {
+static bool run_has_model(const struct trainer *t, const char *folder) {
     if (!file_is_folder(folder))
         return false;
-    bool whole = run_check_model(folder, pool) == STATUS_OK;
+    bool whole =
+        run_check_model(&t->previous.exports, folder) == STATUS_OK && run_open_model(folder, t->pool) == STATUS_OK;
     if (!whole)
         log_warn("%s: %s is made again", status_message(), folder);
     return whole;
@@ -193,7 +212,7 @@ static bool run_other_dtype(const struct trainer *t, const char *folder) {
 // Whether an earlier start made it of the model that is the best now: of a complete run it did, of one that was ended
 // while it exported its events say.
 static bool run_made(const struct trainer *t, const char *kind) {
-    return t->complete || (t->idle && history_exported(t->previous.exported, kind));
+    return t->complete || (t->idle && history_exported(&t->previous.exports, kind));
 }
 
 static uint32_t run_look(const struct trainer *t) {
@@ -201,11 +220,11 @@ static uint32_t run_look(const struct trainer *t) {
     bool other = !folder || ((t->complete || t->idle) && run_other_dtype(t, folder));
     uint32_t make = 0;
     make |= !t->complete || !run_has_report(t) ? RUN_MAKES_REPORT : 0;
-    make |= other || !run_made(t, "model") || !run_has_model(folder, t->pool) ? RUN_MAKES_MODEL : 0;
+    make |= other || !run_made(t, "model") || !run_has_model(t, folder) ? RUN_MAKES_MODEL : 0;
     for (unsigned i = 0; exporters[i].kind; i++)
         if (t->job->export.to[exporters[i].job] &&
             (other || !run_made(t, exporters[i].kind) || !run_has_artifact(t->job, &exporters[i]) ||
-             !run_same_artifact(t->job, &exporters[i])))
+             !run_same_artifact(t, &exporters[i])))
             make |= RUN_MAKES_KIND << i;
     free(folder);
     return make;
@@ -238,12 +257,11 @@ static bool run_same_end(const struct job *job) {
 
 bool run_keeps_model(const struct job *job) {
     struct history history = {0};
-    bool listed = false, keeps = strcmp(job->checkpoints.resume, "auto") == 0 &&
-                                 history_read(&history, job->out) == STATUS_OK && strcmp(history.ended, "end") == 0 &&
-                                 run_same_end(job);
-    history_release(&history);
+    bool keeps = strcmp(job->checkpoints.resume, "auto") == 0 && history_read(&history, job->out) == STATUS_OK &&
+                 strcmp(history.ended, "end") == 0 && run_same_end(job);
     char *folder = keeps ? path_join(job->out, "model") : NULL;
-    keeps = folder && sums_verify(&listed, folder) == STATUS_OK && listed;
+    keeps = folder && run_check_model(&history.exports, folder) == STATUS_OK;
+    history_release(&history);
     free(folder);
     return keeps;
 }

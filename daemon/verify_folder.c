@@ -3,11 +3,11 @@
 #include "daemon/verify_parts.h"
 
 #include "base/file.h"
-#include "base/hash.h"
 #include "base/job.h"
 #include "checkpoints/checkpoint.h"
 #include "checkpoints/owner.h"
 #include "checkpoints/steps.h"
+#include "daemon/published.h"
 #include "export/sums.h"
 
 #include <stdlib.h>
@@ -81,14 +81,6 @@ static enum status checkpoints(struct verify *v, const char *folder) {
 
 // ---- what exports made
 
-static enum status check_published(const char *path, const char *wanted, const char *event) {
-    char sha256[65];
-    TRY(hash_sha256_file(sha256, path));
-    if (!wanted || strcmp(sha256, wanted) == 0)
-        return STATUS_OK;
-    return status_set(STATUS_DATA, "%s: its SHA-256 is not the one of the run's %s event", path, event);
-}
-
 static enum status archive_item(struct verify *v, const json_t *exports, const char *name) {
     char *below = path_join("artifacts", name), *path = below ? path_join(v->path, below) : NULL;
     enum inspect_kind kind = INSPECT_NONE;
@@ -98,7 +90,7 @@ static enum status archive_item(struct verify *v, const json_t *exports, const c
     if (status == STATUS_OK && !wanted && (file_is_temporary(name) || inspect_kind_of(&kind, path) != STATUS_OK)) {
         status = verify_note(v, below, "no artifact that is known: not looked at");
     } else if (status == STATUS_OK) {
-        status = check_published(path, wanted, "export");
+        status = published_check(path, wanted, "export");
         if (status == STATUS_OK)
             status = inspect_kind_of(&kind, path);
         if (status == STATUS_OK)
@@ -144,13 +136,12 @@ static enum status each_name(struct verify *v, const char *folder, const char *k
 static enum status model_item(struct verify *v, const json_t *exports) {
     enum verify_depth depth = VERIFY_STRUCTURE;
     const char *wanted = json_string_value(json_object_get(exports, "model.safetensors"));
-    char *path = path_join(v->path, "model"), *weights = path ? path_join(path, "model.safetensors") : NULL;
-    enum status status = weights ? verify_one(&depth, INSPECT_MODEL, path) : verify_no_memory(v);
-    if (status == STATUS_OK && wanted)
-        status = check_published(weights, wanted, "export");
+    char *path = path_join(v->path, "model");
+    enum status status = path ? verify_one(&depth, INSPECT_MODEL, path) : verify_no_memory(v);
     if (status == STATUS_OK && depth != VERIFY_HASHES)
         status = status_set(STATUS_DATA, "%s/" SUMS_NAME ": is missing: a run writes it with its model", path);
-    free(weights);
+    if (status == STATUS_OK)
+        status = published_check_model(path, wanted);
     free(path);
     return verify_found(v, "model", "model", status, depth);
 }
@@ -213,7 +204,7 @@ static enum status report_item(struct verify *v, const char *name, bool json, co
     enum status status = path && json && file_named(path) ? verify_json(path) : path ? STATUS_OK : verify_no_memory(v);
     bool looks = path && file_named(path) && (json || *wanted);
     if (looks && status == STATUS_OK && *wanted)
-        status = check_published(path, wanted, "end");
+        status = published_check(path, wanted, "end");
     free(path);
     return looks ? verify_found(v, name, "report", status, *wanted ? VERIFY_HASHES : VERIFY_STRUCTURE) : status;
 }

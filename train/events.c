@@ -63,7 +63,7 @@ static enum status events_recover(struct events_previous *previous, const char *
     previous->end_step = history.end_step;
     previous->saved_step = history.saved_step;
     previous->report = history.report;
-    snprintf(previous->exported, sizeof previous->exported, "%s", history.exported);
+    previous->exports = history.exports;
     previous_end(previous, &history);
     history_release(&history);
     if (cuts && whole < size && truncate(path, (off_t)whole) != 0)

@@ -22,14 +22,14 @@ struct events {
 
 // How the run before ended, read from the file's last lines.
 struct events_previous {
-    bool any;                        // there was a run before
-    uint64_t step;                   // last step that an event names
-    char ended[64];                  // "end", "stop: signal", … or "no stop event"
-    double at;                       // time of the last event; 0: none
-    char exported[HISTORY_EXPORTED]; // as in struct history
+    bool any;       // there was a run before
+    uint64_t step;  // last step that an event names
+    char ended[64]; // "end", "stop: signal", … or "no stop event"
+    double at;      // time of the last event; 0: none
     struct history_lost lost;
-    uint64_t end_step, saved_step; // as in struct history, as is the next
+    uint64_t end_step, saved_step; // as in struct history, as are the next
     struct history_report report;
+    struct history_exports exports;
 };
 
 // Opens for append; a half line left by a crash is cut. `writes`: false on ranks above 0.

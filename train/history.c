@@ -38,23 +38,28 @@ static void history_afresh(struct history *h) {
     h->step = h->epoch = h->end_step = h->saved_step = 0;
     h->report = (struct history_report){0};
     h->loss = h->tweets_per_s = (double)NAN;
-    h->exported[0] = '\0';
+    h->exports.n = 0;
 }
 
-static void history_export(struct history *h, const json_t *event) {
-    const char *kind = json_string_value(json_object_get(event, "kind"));
-    size_t size = strlen(h->exported);
-    if (kind && !strchr(kind, ' ') && !history_exported(h->exported, kind) &&
-        size + strlen(kind) + 2 <= sizeof h->exported)
-        snprintf(h->exported + size, sizeof h->exported - size, "%s ", kind);
+static void history_export(struct history_exports *exports, const json_t *event) {
+    struct history_export e;
+    const char *path = json_string_value(json_object_get(event, "path")), *slash = path ? strrchr(path, '/') : NULL;
+    take_word(e.kind, sizeof e.kind, event, "kind");
+    take_word(e.sha256, sizeof e.sha256, event, "sha256");
+    snprintf(e.name, sizeof e.name, "%s", slash ? slash + 1 : path ? path : "");
+    size_t i = 0;
+    while (i < exports->n && strcmp(exports->at[i].kind, e.kind) != 0)
+        i++;
+    if (i < HISTORY_EXPORTS)
+        exports->at[i] = e;
+    exports->n += i == exports->n && i < HISTORY_EXPORTS;
 }
 
-bool history_exported(const char *exported, const char *kind) {
-    size_t size = strlen(kind);
-    for (const char *at = exported; (at = strstr(at, kind)); at++)
-        if (size && (at == exported || at[-1] == ' ') && at[size] == ' ')
-            return true;
-    return false;
+const struct history_export *history_exported(const struct history_exports *exports, const char *kind) {
+    for (size_t i = 0; i < exports->n; i++)
+        if (strcmp(exports->at[i].kind, kind) == 0)
+            return &exports->at[i];
+    return NULL;
 }
 
 static void history_start(struct history *h, const json_t *event) {
@@ -78,7 +83,7 @@ static void history_resume(struct history *h, const json_t *event) {
     take_count(&step, event, "step");
     h->resumed = true;
     if (step < h->step) // to be trained again
-        h->exported[0] = '\0';
+        h->exports.n = 0;
     for (size_t i = 0; i < h->n; i++)
         if (h->evaluations[i].step <= step)
             h->evaluations[kept++] = h->evaluations[i];
@@ -169,10 +174,10 @@ static enum status history_event(struct history *h, const json_t *event, const c
     if (strcmp(name, "eval") == 0)
         status = history_evaluation(h, event);
     if (strcmp(name, "export") == 0)
-        history_export(h, event);
+        history_export(&h->exports, event);
     history_step(h, event, name);
     if (strcmp(name, "step") == 0) {
-        h->exported[0] = '\0';
+        h->exports.n = 0;
         h->loss = number(event, "loss");
         h->tweets_per_s = number(event, "tweets_per_s");
     }

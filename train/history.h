@@ -36,7 +36,17 @@ struct history_report {
     char json[65], markdown[65];
 };
 
-#define HISTORY_EXPORTED 128
+#define HISTORY_EXPORTS 8
+
+// What an export made since the last step: of each kind the newest.
+struct history_export {
+    char kind[16], name[256]; // the file's or folder's name
+    char sha256[65];          // of the file; of model.safetensors for a model; "": not told
+};
+struct history_exports {
+    struct history_export at[HISTORY_EXPORTS];
+    size_t n;
+};
 
 struct history {
     bool any;         // there is an event
@@ -46,14 +56,14 @@ struct history {
     double began, at; // time of the first and of the last event
     double active;    // seconds between each start and its last event, added up
     uint64_t step, epoch, steps_total;
-    uint64_t world;                    // ranks of the last start
-    double loss, tweets_per_s;         // of the last step event; NaN: none
-    char ended[64];                    // "end", "stop: signal", … or "no stop event"
-    struct history_lost lost;          // of a `stop` event that ended it
-    uint64_t end_step;                 // of the last `end` event; 0: none
-    struct history_report report;      // of that event
-    uint64_t saved_step;               // of the newest checkpoint that is told of; 0: none
-    char exported[HISTORY_EXPORTED];   // kinds exported since the last step, each with a blank behind it: "model hf "
+    uint64_t world;               // ranks of the last start
+    double loss, tweets_per_s;    // of the last step event; NaN: none
+    char ended[64];               // "end", "stop: signal", … or "no stop event"
+    struct history_lost lost;     // of a `stop` event that ended it
+    uint64_t end_step;            // of the last `end` event; 0: none
+    struct history_report report; // of that event
+    uint64_t saved_step;          // of the newest checkpoint that is told of; 0: none
+    struct history_exports exports;
     char data_hash[33], base_hash[33]; // of the last `start` event
     struct history_evaluation *evaluations;
     size_t n, room;
@@ -72,8 +82,8 @@ void history_warn(const struct history *history, const char *path);
 enum status history_read(struct history *out, const char *folder);
 // What an `end` event says of the report.
 void history_end_report(struct history_report *out, const json_t *event);
-// Whether `kind` is in `exported`.
-bool history_exported(const char *exported, const char *kind);
+// That of a kind; NULL: there is none.
+const struct history_export *history_exported(const struct history_exports *exports, const char *kind);
 void history_release(struct history *history);
 
 #endif

@@ -291,6 +291,34 @@ class Verify(s.Case):
         items, _ = self.items(out)
         self.assertIn("export event", items["artifacts/job-hf.tar.gz"]["why"])
 
+    def test_results_of_another_run_are_made_again(self):
+        """Whole in themselves, of another run or of another checkpoint: found, and the same start makes this run's."""
+        other = self.path("other")
+        job = f"{self.out}/job.yaml"
+        self.assertExit(s.run("run", job, "--out", other, "--train.seed", 7, "--train.max_steps", 2, "--log.level", "error"), 0)
+
+        def model(out):
+            shutil.rmtree(f"{out}/model")
+            shutil.copytree(f"{other}/model", f"{out}/model")
+
+        def step(out):
+            self.assertExit(s.run("export", "--from", f"{other}/checkpoints/latest", "--to", "hf", "--out", f"{out}/model"), 0)
+
+        def archive(out, kind="hf"):
+            shutil.copyfile(f"{other}/artifacts/job-{kind}.tar.gz", f"{out}/artifacts/job-{kind}.tar.gz")
+        for name, breaks in (("model", model), ("model", step), ("artifacts/job-hf.tar.gz", archive),
+                             ("artifacts/job-sagemaker.tar.gz", lambda out: archive(out, "sagemaker")),
+                             ("report.json", lambda out: shutil.copyfile(f"{other}/report.json", f"{out}/report.json"))):
+            with self.subTest(name=name, breaks=breaks.__name__):
+                out = self.copy()
+                breaks(out)
+                items, _ = self.items(out)
+                self.assertEqual([path for path, e in items.items() if not e["intact"]], [name])
+                self.assertIn("another's", items[name]["why"])
+                self.assertExit(s.run("run", job, "--out", out, "--log.level", "warn"), 0, os.path.basename(name), "its SHA-256 is not", "made again")
+                self.intact(out, "intact: ")
+                self.assertEqual(s.run("run", job, "--out", out, "--log.level", "warn").err, "")
+
     def test_artifact_that_has_no_end(self):
         """Refused at once, with and without --verify."""
         out = self.copy()
@@ -363,7 +391,7 @@ class Verify(s.Case):
         with open(f"{out}/report.json", "rb") as file:
             before = s.json.loads(file.read())["val"]
         self.write("o/artifacts/job-hf.tar.gz", "x")
-        self.assertExit(again(), 0, "job-hf.tar.gz: damaged", "made again")
+        self.assertExit(again(), 0, "job-hf.tar.gz: its SHA-256 is not", "made again")
         self.intact(out, "intact: ")
         for text in ("garbage", "", "[]", "{}", '{"val": 5}'):
             self.write("o/report.json", text)
