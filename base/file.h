@@ -64,7 +64,8 @@ enum status file_pwrite_all(int fd, const void *bytes, size_t size, uint64_t off
 // mkdir -p.
 enum status file_make_folders(const char *path);
 // Whether mkdir -p and a file inside could be made, with nothing changed. STATUS_USAGE: it is a file, or one is on the
-// way; STATUS_IO: a link leads nowhere, or we may not write. `key` stands before the message: "out".
+// way, or a link in a circle; STATUS_IO: a link leads nowhere, or we may not write. `key` stands before the message:
+// "out".
 enum status file_place(const char *key, const char *path);
 // The same, and makes them. *made (malloc'ed; `made` may be NULL): the first folder that was not there; NULL: all were.
 enum status file_make_place(char **made, const char *key, const char *path);

@@ -64,8 +64,8 @@ char *file_nearest_folder(const char *path) {
     if (!name)
         return NULL;
     memcpy(name, path, strlen(path) + 1);
-    while (lstat(name, &info) != 0 && (errno == ENOENT || errno == ENOTDIR) && strcmp(name, ".") != 0 &&
-           strcmp(name, "/") != 0)
+    while (lstat(name, &info) != 0 && (errno == ENOENT || errno == ENOTDIR || errno == ELOOP) &&
+           strcmp(name, ".") != 0 && strcmp(name, "/") != 0)
         path_cut(name);
     return name;
 }
@@ -74,6 +74,8 @@ char *file_nearest_folder(const char *path) {
 static enum status place_lost(const char *at, const char *nearest) {
     char target[256];
     int error = errno;
+    if (error == ELOOP)
+        return status_set(STATUS_USAGE, "%s is a link that leads in a circle: remove it, or name another folder", at);
     ssize_t n = readlink(nearest, target, sizeof target);
     errno = error;
     return n < 0 ? status_errno(STATUS_IO, "%s", at)

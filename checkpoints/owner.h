@@ -29,6 +29,8 @@ enum status owner_ask(const char *folder, const char *option);
 // in it. What this very process holds is free.
 enum status owner_ask_above(const char *folder, const char *option);
 
+// Whether a run's .owner lies there: a living one's, or one that a crash left. Of somebody else's file it is false.
+bool owner_is_there(const char *folder);
 // Whether it is a name that holding a folder gives or removes there: .owner, .owner.next-…, .owner.tmp-….
 bool owner_name_is_given(const char *name);
 

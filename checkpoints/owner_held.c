@@ -111,3 +111,12 @@ enum status owner_ask_above(const char *folder, const char *option) {
     free(at);
     return status;
 }
+
+bool owner_is_there(const char *folder) {
+    struct owner_other other = {0};
+    char *path = path_join(folder, OWNER_NAME);
+    bool is = path && file_named(path) && owner_other_read(&other, path) == STATUS_OK && !other.garbage;
+    free(other.bytes);
+    free(path);
+    return is;
+}

@@ -58,5 +58,5 @@ enum status output_check(const struct output_ask *ask) {
     for (size_t i = 0; i < ask->n && status == STATUS_OK; i++)
         status = other_check(ask, real, &ask->other[i]);
     free(real);
-    return status == STATUS_OK ? taken_check(&(struct taken_ask){ask->flag, ask->path, NULL, TAKEN_FILE}) : status;
+    return status == STATUS_OK ? taken_check(&(struct taken_ask){ask->flag, ask->path, .as = TAKEN_FILE}) : status;
 }

@@ -4,9 +4,10 @@
 #include "base/file.h"
 #include "daemon/run_export.h"
 #include "daemon/taken.h"
-#include "export/export.h"
+#include "daemon/written.h"
 #include "export/foreign.h"
 #include "train/base.h"
+#include "train/folder.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -48,6 +49,18 @@ static enum status place_one(const struct place *place, const char *own, const c
     return status;
 }
 
+// With a sweep's table in it `out` would be a sweep's folder.
+static enum status place_kind(const struct place *place, const char *own, const struct job *job) {
+    char *table = path_join(job->out, FOLDER_SWEEP), *real = NULL;
+    enum status status = table ? file_real(&real, table) : status_set(STATUS_SYSTEM, "out: no memory");
+    if (status == STATUS_OK && file_is_in(own, real))
+        status = status_set(STATUS_USAGE, "%s: %s has a name that makes %s a sweep's folder: choose another %s",
+                            place->key, place->path, job->out, place->key);
+    free(real);
+    free(table);
+    return status;
+}
+
 static enum status place_apart(const struct place *place, const struct job *job) {
     char *own;
     enum status status = STATUS_OK;
@@ -58,6 +71,8 @@ static enum status place_apart(const struct place *place, const struct job *job)
         status = place_one(place, own, taken_made[i], job);
     for (size_t i = 0; taken_written[i] && status == STATUS_OK; i++)
         status = place_one(place, own, taken_written[i], job);
+    if (status == STATUS_OK)
+        status = place_kind(place, own, job);
     free(own);
     return status;
 }
@@ -83,45 +98,18 @@ enum status places_apart(const struct job *job) {
 
 // What the run writes into is no other's, nor its own checkpoints.
 static enum status places_taken(const struct job *job) {
-    char *checkpoints;
-    enum status status = STATUS_OK;
+    char *checkpoints, *out = NULL;
     TRY(file_real(&checkpoints, job->checkpoints.dir));
+    enum status status = file_real(&out, job->out);
     const struct taken_ask asks[] = {
-        {"out", job->out, checkpoints, TAKEN_OUT},
-        {"checkpoints.dir", job->checkpoints.dir, NULL, TAKEN_KEPT},
-        {"data.cache", job->data.cache, checkpoints, TAKEN_KEPT},
+        {"out", job->out, .checkpoints = checkpoints, .as = TAKEN_OUT},
+        {"checkpoints.dir", job->checkpoints.dir, .out = out, .as = TAKEN_KEPT},
+        {"data.cache", job->data.cache, .out = out, .checkpoints = checkpoints, .as = TAKEN_KEPT},
     };
     for (size_t i = 0; i < sizeof asks / sizeof *asks && status == STATUS_OK; i++)
         status = taken_check(&asks[i]);
+    free(out);
     free(checkpoints);
-    return status;
-}
-
-// What the end of the run could not put in place is told before its first step.
-static enum status place_fits(const struct job *job, const char *name, bool folder) {
-    struct stat info;
-    char *path = path_join(job->out, name);
-    enum status status = path ? STATUS_OK : status_set(STATUS_SYSTEM, "out: no memory");
-    bool there = path && file_named(path), leads = there && stat(path, &info) == 0;
-    if (there && folder && !(leads && S_ISDIR(info.st_mode)))
-        status = status_set(STATUS_USAGE, "out: %s is no folder: move it away or choose another out", path);
-    else if (leads && !folder && !S_ISREG(info.st_mode))
-        status =
-            status_set(STATUS_USAGE, "out: %s is %s, where the run writes a file: move it away or choose another out",
-                       path, S_ISDIR(info.st_mode) ? "a folder" : "no regular file");
-    free(path);
-    return status;
-}
-
-static enum status places_artifacts(const struct job *job) {
-    enum status status = STATUS_OK;
-    for (size_t i = 0; exporters[i].kind && status == STATUS_OK; i++) {
-        if (!job->export.to[exporters[i].job])
-            continue;
-        char *name = export_path(&exporters[i], "artifacts", job->job);
-        status = name ? place_fits(job, name, false) : status_set(STATUS_SYSTEM, "out: no memory");
-        free(name);
-    }
     return status;
 }
 
@@ -150,22 +138,13 @@ static enum status places_job_file(const struct job *job) {
     return status;
 }
 
-static enum status places_fit(const struct job *job) {
-    for (size_t i = 0; taken_written[i]; i++)
-        if (taken_written[i][0] != '.') // who holds the folder looks at that
-            TRY(place_fits(job, taken_written[i], false));
-    TRY(places_job_file(job));
-    TRY(place_fits(job, "artifacts", true));
-    if (job->log.tensorboard)
-        TRY(place_fits(job, "tensorboard", true));
-    return places_artifacts(job);
-}
-
 enum status places_check(const struct job *job) {
     char *why = NULL, *folder;
+    TRY(file_place("out", job->out)); // before anything is looked for in it
     TRY(places_apart(job));
     TRY(places_taken(job));
-    TRY(places_fit(job));
+    TRY(written_check(job));
+    TRY(places_job_file(job));
     folder = path_join(job->out, "model");
     enum status status = folder ? foreign_find(&why, folder) : status_set(STATUS_SYSTEM, "out: no memory");
     if (why && !run_keeps_model(job)) // notes beside a whole model that stays are no reason to end

@@ -36,13 +36,25 @@ static enum status refuse(const struct taken_ask *ask, const struct level *level
                       level->self ? "is" : "lies in", level->at, what, ask->as == TAKEN_FILE ? "file" : "folder");
 }
 
+static bool has_begun(const char *folder) {
+    return holds(folder, "events.jsonl");
+}
+
+// The job's own out: what is above it is that one's question.
+static bool is_asked(const struct taken_ask *ask, const char *folder) {
+    return ask->out && strcmp(folder, ask->out) == 0;
+}
+
+// A job.yaml alone may be anybody's.
+static bool is_run(const char *folder, const struct taken_ask *ask) {
+    return has_begun(folder) || owner_is_there(folder) || is_asked(ask, folder);
+}
+
 // A folder that is held by a run whose `out` is elsewhere has its .owner from the start, before its first checkpoint.
 static bool holds_checkpoints(const char *folder, const struct taken_ask *ask) {
     struct steps steps;
     bool any = false;
-    if (ask->checkpoints && strcmp(folder, ask->checkpoints) == 0)
-        return true;
-    if (holds(folder, "latest") || (holds(folder, ".owner") && !holds(folder, "events.jsonl")))
+    if ((ask->checkpoints && strcmp(folder, ask->checkpoints) == 0) || (owner_is_there(folder) && !has_begun(folder)))
         return true;
     if (steps_list(&steps, folder) == STATUS_OK)
         for (size_t i = 0; i < steps.n && !any; i++) {
@@ -54,16 +66,11 @@ static bool holds_checkpoints(const char *folder, const struct taken_ask *ask) {
     return any;
 }
 
-// A job.yaml alone may be anybody's.
-static bool is_run(const char *folder) {
-    return holds(folder, "events.jsonl") || holds(folder, ".owner");
-}
-
 // Whether `folder` is <a run's out>/<name>.
-static bool is_of_run(const char *folder, const char *name) {
+static bool is_of_run(const char *folder, const char *name, const struct taken_ask *ask) {
     const char *slash = strrchr(folder, '/');
     char *out = slash && strcmp(slash + 1, name) == 0 ? strndup(folder, (size_t)(slash - folder)) : NULL;
-    bool is = out && is_run(out);
+    bool is = out && is_run(out, ask);
     free(out);
     return is;
 }
@@ -72,15 +79,21 @@ static bool is_checkpoint(const char *folder) {
     return holds(folder, MANIFEST_NAME) && holds(folder, MANIFEST_FILE);
 }
 
-static bool is_on_its_way(const struct level *level) {
-    return file_is_temporary(level->name) || (owner_name_is_given(level->name) && is_run(level->parent));
+static bool is_on_its_way(const struct taken_ask *ask, const struct level *level) {
+    return file_is_temporary(level->name) || steps_name_is_left(level->name) ||
+           (owner_name_is_given(level->name) && is_run(level->parent, ask));
+}
+
+static bool is_step(const struct taken_ask *ask, const struct level *level) {
+    return steps_name_is_given(level->name) &&
+           (is_of_run(level->parent, "checkpoints", ask) || holds_checkpoints(level->parent, ask));
 }
 
 static bool is_made(const struct taken_ask *ask, const struct level *level) {
     for (size_t i = 0; taken_made[i]; i++) {
         bool may = level->self && ((ask->as == TAKEN_MODEL && strcmp(level->name, "model") == 0) ||
                                    (ask->as == TAKEN_ARCHIVES && strcmp(level->name, "artifacts") == 0));
-        if (!may && is_of_run(level->at, taken_made[i]))
+        if (!may && is_of_run(level->at, taken_made[i], ask))
             return true;
     }
     return false;
@@ -89,22 +102,20 @@ static bool is_made(const struct taken_ask *ask, const struct level *level) {
 // The start of a run clears its folder of what is on its way: another's saves and shards, too.
 static bool is_swept_by(const struct taken_ask *ask, const struct level *level) {
     return ask->as == TAKEN_OUT && level->self &&
-           (is_of_run(level->at, "checkpoints") || is_of_run(level->at, "shards"));
+           (is_of_run(level->at, "checkpoints", ask) || is_of_run(level->at, "shards", ask));
 }
 
-// Ours are known by files of ours; a model that others made is not replaced, but no file of it is written over.
+// No file of a checkpoint's or a model's is written over, whosever it is.
 static bool is_model(const struct taken_ask *ask, const struct level *level) {
-    if (!file_is_folder(level->at) || (ask->as == TAKEN_MODEL && level->self))
-        return false;
-    return holds(level->at, SUMS_NAME) || holds(level->at, "finetuned.json") ||
-           (ask->as == TAKEN_FILE && model_is(level->at));
+    return ask->as == TAKEN_FILE && file_is_folder(level->at) &&
+           (is_checkpoint(level->at) || holds(level->at, SUMS_NAME) || model_is(level->at));
 }
 
 static bool is_written(const struct taken_ask *ask, const struct level *level) {
-    bool is = ask->as == TAKEN_FILE && level->self && (lost_is(level->name) || is_of_run(level->parent, "shards"));
+    bool is = ask->as == TAKEN_FILE && level->self && (lost_is(level->name) || is_of_run(level->parent, "shards", ask));
     for (size_t i = 0; ask->as == TAKEN_FILE && level->self && taken_written[i]; i++)
         is = is || strcmp(level->name, taken_written[i]) == 0;
-    return is && (is_run(level->parent) || is_of_run(level->parent, "shards"));
+    return is && (is_run(level->parent, ask) || is_of_run(level->parent, "shards", ask));
 }
 
 static bool is_of_sweep(const struct taken_ask *ask, const struct level *level) {
@@ -113,17 +124,17 @@ static bool is_of_sweep(const struct taken_ask *ask, const struct level *level) 
 }
 
 static enum status level_check(const struct taken_ask *ask, const struct level *level) {
-    if (is_checkpoint(level->at))
-        return refuse(ask, level, "a checkpoint, which its run removes as a whole");
-    if (steps_name_is_given(level->name) &&
-        (is_of_run(level->parent, "checkpoints") || holds_checkpoints(level->parent, ask)))
-        return refuse(ask, level, "a name that runs give and remove in this folder of checkpoints");
-    if (is_on_its_way(level))
+    bool step = is_step(ask, level), goes_on = ask->as == TAKEN_OUT && has_begun(ask->path);
+    if (is_on_its_way(ask, level))
         return refuse(ask, level, "a name of what is on its way, which the next start or export there removes");
+    if (step && is_checkpoint(level->at))
+        return refuse(ask, level, "a checkpoint, which a run that saves there removes as a whole");
+    if (goes_on)
+        return STATUS_OK;
+    if (step)
+        return refuse(ask, level, "a name that runs give and remove in this folder of checkpoints");
     if (is_model(ask, level))
-        return refuse(ask, level,
-                      ask->as == TAKEN_FILE ? "a folder of model files"
-                                            : "a model that this program made, and replaces as a whole");
+        return refuse(ask, level, is_checkpoint(level->at) ? "a checkpoint" : "a folder of model files");
     if (is_made(ask, level))
         return refuse(ask, level, "which a run makes");
     if (is_swept_by(ask, level))
@@ -138,7 +149,8 @@ enum status taken_check(const struct taken_ask *ask) {
     bool self = true;
     enum status status = STATUS_OK;
     TRY(file_real(&at, ask->path));
-    for (char *slash; status == STATUS_OK && (slash = strrchr(at, '/')) && slash[1]; *slash = '\0', self = false) {
+    for (char *slash; status == STATUS_OK && (slash = strrchr(at, '/')) && slash[1] && !is_asked(ask, at);
+         *slash = '\0', self = false) {
         char *parent = strndup(at, (size_t)(slash - at));
         status = parent ? level_check(ask, &(struct level){at, parent, slash + 1, self})
                         : status_set(STATUS_SYSTEM, "%s: no memory", ask->path);

@@ -20,15 +20,17 @@ enum taken_as {
 struct taken_ask {
     const char *key;         // for the message: "out"
     const char *path;        // as given; where links and ".." lead counts
-    const char *checkpoints; // a folder that will hold checkpoints, or NULL: those that do are known by themselves
+    const char *out;         // a folder that will be a run's, or NULL: those that are are known by themselves
+    const char *checkpoints; // one that will hold checkpoints, or NULL, likewise
     enum taken_as as;
 };
 
-// STATUS_USAGE if `path` is or lies in a checkpoint, in a name that a run gives or removes in its folder of checkpoints
-// (steps_name_is_given) or beside its .owner (owner_name_is_given), in a temporary name (file_is_temporary, wherever it
-// lies: the next start or export there removes it), in a run's model, artifacts or tensorboard, or in a directory of
-// model files that this program made; of a file: of any model files, or if it is one of a run's or a sweep's own.
-// Writes nothing; what is not there yet counts by its name.
+// STATUS_USAGE if `path` is or lies in a temporary name (file_is_temporary, wherever it lies: the next start or export
+// there removes it); a name that a run gives or removes in a folder of checkpoints (steps_name_is_given) or beside its
+// .owner (owner_name_is_given); a run's model, artifacts or tensorboard; of a file: in any checkpoint or model, or if
+// it is one of a run's or a sweep's own. A run is known by its events.jsonl, a folder of checkpoints by a run's above
+// it or by a checkpoint in it: names alone are nobody's. What begins there goes on there, too: `out` that is a run's
+// already is refused only in what is removed as a whole. Writes nothing; what is not there yet counts by its name.
 enum status taken_check(const struct taken_ask *ask);
 
 // What a run makes below its out, and what it writes there besides; NULL behind the last.

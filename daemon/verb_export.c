@@ -84,7 +84,7 @@ static enum status export_check_foreign(const char *out, const char *given) {
 
 // `given` is `out` as the user wrote it. An archive is put beside other files.
 static enum status export_check_out(const char *out, const char *given, bool directory) {
-    TRY(taken_check(&(struct taken_ask){"export: --out", given, NULL, directory ? TAKEN_MODEL : TAKEN_ARCHIVES}));
+    TRY(taken_check(&(struct taken_ask){"export: --out", given, .as = directory ? TAKEN_MODEL : TAKEN_ARCHIVES}));
     if (!file_exists(out) && export_names_archive(out))
         return status_set(STATUS_USAGE, "export: --out %s names an archive, but would be a folder: %s", given,
                           directory ? "name the directory of model files"

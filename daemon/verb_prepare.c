@@ -61,8 +61,8 @@ static enum status prepare_run(const struct job *job) {
     struct pool *pool = NULL;
     enum status status;
     const char *key = "prepare: the shards' folder";
-    TRY(taken_check(&(struct taken_ask){key, job->data.cache, NULL, TAKEN_KEPT}));
     TRY(file_place(key, job->data.cache));
+    TRY(taken_check(&(struct taken_ask){key, job->data.cache, .as = TAKEN_KEPT}));
     TRY_GOTO(pool_open(&pool, (unsigned)job->threads), done);
     TRY_GOTO(base_open(&base, job, NULL), done);
     TRY_GOTO(inputs_open(&inputs, job, &base, pool), done);

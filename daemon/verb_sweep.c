@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // finetuned sweep JOB.yaml: the loop over the cells, and the table.
 #include "daemon/verbs.h"
+#include "daemon/written.h"
 
 #include <signal.h>
 
@@ -13,6 +14,7 @@
 #include "daemon/run_job.h"
 #include "daemon/sweep.h"
 #include "daemon/units.h"
+#include "train/folder.h"
 #include "train/stop.h"
 #include "train/trainer.h"
 
@@ -143,14 +145,21 @@ done:
 
 // ---- all of it
 
-// A run has events in its folder, a sweep in its cells' alone.
-static enum status sweep_kind(const struct job *job) {
-    char *path = path_join(job->out, "events.jsonl");
-    bool run = path && file_exists(path);
+static bool sweep_has(const struct job *job, const char *name) {
+    char *path = path_join(job->out, name);
+    bool has = path && file_exists(path);
     free(path);
-    return run ? status_set(STATUS_USAGE,
-                            "out: %s is a run's folder (it holds events.jsonl): a sweep needs another out", job->out)
-               : STATUS_OK;
+    return has;
+}
+
+// A run has events in its folder, a sweep in its cells' alone. Its table is ours where its numbers are.
+static enum status sweep_kind(const struct job *job) {
+    TRY(file_place("out", job->out));
+    if (sweep_has(job, "events.jsonl"))
+        return status_set(STATUS_USAGE, "out: %s is a run's folder (it holds events.jsonl): a sweep needs another out",
+                          job->out);
+    TRY(written_file(job->out, FOLDER_SWEEP, true));
+    return written_file(job->out, "sweep.md", sweep_has(job, FOLDER_SWEEP));
 }
 
 // Of the cells that are still to be run.

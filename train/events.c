@@ -46,6 +46,12 @@ static enum status events_of_others(struct events_previous *previous, const char
     return STATUS_OK;
 }
 
+// What a crash cuts of a line of ours; the blocks of a line that never reached the disk are zeros.
+static bool events_is_half(const char *line, size_t size) {
+    static const char begins[] = "{\"event\": \"";
+    return line[0] == '\0' || memcmp(line, begins, size < sizeof begins - 1 ? size : sizeof begins - 1) == 0;
+}
+
 static enum status events_recover(struct events_previous *previous, const char *path, bool cuts) {
     if (!file_exists(path))
         return STATUS_OK;
@@ -55,6 +61,7 @@ static enum status events_recover(struct events_previous *previous, const char *
     TRY(file_map_open(&map, path));
     size_t size = map.size;
     enum status status = history_parse(&history, &whole, map.at, size);
+    bool half = status == STATUS_OK && whole < size && events_is_half(map.at + whole, size - whole);
     file_map_close(&map);
     TRY(status);
     history_warn(&history, path);
@@ -66,7 +73,7 @@ static enum status events_recover(struct events_previous *previous, const char *
     previous->exports = history.exports;
     previous_end(previous, &history);
     history_release(&history);
-    if (cuts && whole < size && truncate(path, (off_t)whole) != 0)
+    if (cuts && half && truncate(path, (off_t)whole) != 0)
         return status_errno(STATUS_IO, "events: cutting a half line from %s", path);
     return STATUS_OK;
 }
@@ -80,6 +87,26 @@ static enum status events_begin(struct events *events) {
     return STATUS_OK;
 }
 
+static enum status events_put(struct events *events, const char *line, size_t size) {
+    TRY(file_write_all(events->fd, line, size, events->path));
+    events->size += size;
+    return STATUS_OK;
+}
+
+// A half line at its end is no event's beginning.
+static enum status events_whole(struct events *events) {
+    char last = '\n';
+    if (events->size && pread(events->fd, &last, 1, (off_t)events->size - 1) < 0)
+        return status_errno(STATUS_IO, "events: reading %s", events->path);
+    return last == '\n' ? STATUS_OK : events_put(events, "\n", 1);
+}
+
+// A backup by hard links has the same file: what we add is not in it.
+static enum status events_own(const char *path) {
+    struct stat info;
+    return stat(path, &info) == 0 && info.st_nlink > 1 ? file_copy(path, path) : STATUS_OK;
+}
+
 enum status events_open(struct events *events, struct events_previous *previous, const char *out, bool writes,
                         struct owner *owner) {
     *events = (struct events){.fd = -1, .owner = owner};
@@ -91,7 +118,9 @@ enum status events_open(struct events *events, struct events_previous *previous,
         return status_set(STATUS_SYSTEM, "events: no memory");
     TRY(events_recover(previous, events->path, true));
     TRY(events_of_others(previous, out));
-    return events_begin(events);
+    TRY(events_own(events->path));
+    TRY(events_begin(events));
+    return events_whole(events); // anybody's line
 }
 
 enum status events_look(struct events_previous *previous, const char *out) {
@@ -153,20 +182,6 @@ static const char *events_gap(const struct events *events) {
     if (ours.st_dev != there.st_dev || ours.st_ino != there.st_ino)
         return "replaced";
     return (uint64_t)ours.st_size < events->size ? "cut" : NULL;
-}
-
-static enum status events_put(struct events *events, const char *line, size_t size) {
-    TRY(file_write_all(events->fd, line, size, events->path));
-    events->size += size;
-    return STATUS_OK;
-}
-
-// A half line at its end is no event's beginning.
-static enum status events_whole(struct events *events) {
-    char last = '\n';
-    if (events->size && pread(events->fd, &last, 1, (off_t)events->size - 1) < 0)
-        return status_errno(STATUS_IO, "events: reading %s", events->path);
-    return last == '\n' ? STATUS_OK : events_put(events, "\n", 1);
 }
 
 // Goes on in what stands there now. The events that went with the old one can't be had again.

@@ -27,7 +27,7 @@ static bool claim_has(const struct job *job, const char *name) {
     return has;
 }
 
-static enum status claim_kind(const struct job *job) {
+enum status folder_kind(const struct job *job) {
     return claim_has(job, FOLDER_SWEEP)
                ? status_set(STATUS_USAGE,
                             "out: %s is a sweep's folder (it holds " FOLDER_SWEEP "): a run needs another out, or "
@@ -106,7 +106,7 @@ static enum status claim_checkpoints(struct trainer *t) {
 
 static enum status claim(struct trainer *t) {
     TRY(inputs_look(t->job));
-    TRY(claim_kind(t->job));
+    TRY(folder_kind(t->job));
     TRY(claim_places(t->job));
     if (t->look) {
         TRY(claim_look(t->job));

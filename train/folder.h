@@ -8,6 +8,8 @@
 // A file that tells a sweep's folder from a run's.
 #define FOLDER_SWEEP "sweep.json"
 
+// STATUS_USAGE if `out` is a sweep's folder.
+enum status folder_kind(const struct job *job);
 // Takes <out>, and checkpoints.dir where it lies elsewhere: STATUS_AGAIN if another run holds it, STATUS_USAGE if it is
 // a sweep's. Only looks, of a trainer that only looks. Collective, as are the others; rank 0 works.
 enum status folder_claim(struct trainer *trainer);

@@ -154,8 +154,7 @@ class Taken(Places):
         self.assertExit(s.run("run", *self.keys(self.path("a"), **{"checkpoints.dir": folder})), 0)
         self.refused(self.keys(os.path.join(folder, "step-00000007")), "out: ", "is", verbs=("run",))
         self.refused(self.keys(os.path.join(folder, "step-00000002", "b")), "out: ", "lies in", verbs=("run",))
-        moved = shutil.copytree(os.path.join(folder, "step-00000002"), self.path("moved"))
-        self.refused(self.keys(os.path.join(moved, "b")), "out: ", "lies in", "a checkpoint", verbs=("run",))
+        self.refused(self.keys(self.path("k"), **{"data.cache": os.path.join(folder, "latest", "b")}), "data.cache: ", "a checkpoint, which a run that saves there removes as a whole", verbs=("run",))
 
     def test_what_it_writes(self):
         """checkpoints.dir and data.cache are no file of the run, nor a link of its checkpoints."""
@@ -178,7 +177,10 @@ class Taken(Places):
                 path = self.path(f"r{i}", name)
                 os.makedirs(os.path.dirname(path))
                 make[kind](path)
-                self.refused(self.keys(self.path(f"r{i}")), f"out: {path} is ", "move it away or choose another out", verbs=("run", "dry"))
+                if kind == "nowhere":
+                    self.assertExit(s.run("run", *self.keys(self.path(f"r{i}"))), 74, f"out: {path} is a link that leads to none, which is not there")
+                else:
+                    self.refused(self.keys(self.path(f"r{i}")), f"out: {path} is ", "another", verbs=("run", "dry"))
                 self.assertEqual(self.tree(self.path(f"r{i}"))[-1], path)
 
     def test_beside_a_run(self):
