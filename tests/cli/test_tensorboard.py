@@ -207,7 +207,7 @@ class Tensorboard(s.Case):
         os.makedirs(self.out)
         self.write("o/tensorboard", "in the way")
         result = s.run("run", self.job)
-        self.assertExit(result, 64, "tensorboard is no folder")
+        self.assertExit(result, 64, "tensorboard is a file")
 
 
 if __name__ == "__main__":
