@@ -104,7 +104,7 @@ static enum status man_write(const char *folder, const char *name, const struct 
 static enum status man_write_all(const char *folder) {
     struct text text = {0};
     const char *key = "man: --out";
-    TRY(taken_check(&(struct taken_ask){key, folder, NULL, TAKEN_KEPT}));
+    TRY(taken_check(&(struct taken_ask){key, folder, .as = TAKEN_KEPT}));
     enum status status = file_make_place(NULL, key, folder);
     man_program(&text);
     if (status == STATUS_OK)
