@@ -15,7 +15,9 @@
 #define DEPTH_PIECE 768    // of D: at most
 #define ROWS_STRETCH 64    // of M: at least, whatever the cache
 #define ROWS_ITEM 14       // of M: at least, where there are more
-#define ITEMS_A_THREAD 16u // wanted, so that all threads end about together
+#define ITEMS_A_THREAD 16u // wanted, so that all threads end about together;
+#define ROWS_FEW 64        // where a panel's rows are fewer, its way from memory is what takes long,
+#define ITEMS_FEW 4u       // and rows cut apart would read it once more from the second cache
 #define CACHE_USUAL (1u << 20)
 
 // Most of the second cache, in floats.
@@ -106,8 +108,9 @@ static void product_item(void *context, size_t item, size_t next, unsigned threa
 
 // Rows a block's item has: all, or fewer if the blocks would not keep the threads busy to the end.
 static size_t product_parts(const struct product *p, unsigned threads) {
-    const size_t blocks = ceil_div(p->columns, TILE), wanted = ceil_div(ITEMS_A_THREAD * threads, blocks);
-    return threads == 1 ? 1 : most(1, least(wanted, (p->m1 - p->m0) / ROWS_ITEM));
+    const size_t rows = p->m1 - p->m0, blocks = ceil_div(p->columns, TILE);
+    const size_t wanted = ceil_div((rows < ROWS_FEW ? ITEMS_FEW : ITEMS_A_THREAD) * threads, blocks);
+    return threads == 1 ? 1 : most(1, least(wanted, rows / ROWS_ITEM));
 }
 
 static void product_run(struct product *p) {
