@@ -52,13 +52,14 @@ static uint64_t save_bytes(const struct checkpoint *save) {
 // For an I/O error: what was needed, where, and how much is free there now, before what went wrong.
 static enum status save_error(const struct checkpoint *save, enum status status) {
     struct statvfs info;
-    char available[48] = "";
+    char available[80] = "";
     if (status != STATUS_IO)
         return status;
     TRY(commit_held(save->dir)); // lost, perhaps with all that lay in it: that is the reason
     if (statvfs(save->dir->path, &info) == 0)
-        snprintf(available, sizeof available, ", %.1f MiB free",
-                 (double)info.f_bavail * (double)info.f_frsize / 1048576);
+        snprintf(available, sizeof available, ", %.1f MiB free%s",
+                 (double)info.f_bavail * (double)info.f_frsize / 1048576,
+                 info.f_files > 0 && info.f_favail == 0 ? ", but no inode for another file: see df -i" : "");
     return status_add(status,
                       "checkpoint of step %" PRIu64 " (%.1f MiB needed in %s%s; checkpoints.dir names another folder)",
                       save->state.step, (double)save_bytes(save) / 1048576, save->dir->path, available);

@@ -115,7 +115,7 @@ static enum status owner_claim(bool *again, char *chain[OWNER_CHAIN], size_t *n,
         if (owner_link(owner, name))
             return STATUS_OK;
         if (errno != EEXIST)
-            return status_errno(STATUS_IO, "link %s", name);
+            return file_error(STATUS_IO, "link", name);
         struct owner_other other;
         enum status status = owner_other_read(&other, name);
         *again = status != STATUS_OK;
@@ -164,7 +164,7 @@ static enum status owner_try(bool *done, const struct owner *owner, double stale
     if (*done)
         return STATUS_OK;
     if (errno != EEXIST)
-        return status_errno(STATUS_IO, "link %s", owner->path);
+        return file_error(STATUS_IO, "link", owner->path);
     enum status status = owner_other_read(&other, owner->path);
     if (status != STATUS_OK)
         return owner_other_refuse(owner->path, status);

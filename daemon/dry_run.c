@@ -15,15 +15,16 @@ typedef unsigned long long ull;
 
 // ---- sizes
 
-static enum status room_open(struct dry_room *out, const char *path, uint64_t needed, const char *what) {
+static enum status room_open(struct dry_room *out, const char *path, uint64_t needed, uint64_t files,
+                             const char *what) {
     struct statvfs info;
-    *out = (struct dry_room){.folder = file_nearest_folder(path), .needed = needed, .what = what};
+    *out = (struct dry_room){.folder = file_nearest_folder(path), .needed = needed, .files = files, .what = what};
     if (!out->folder)
         return status_set(STATUS_SYSTEM, "dry run: no memory");
     if (statvfs(out->folder, &info) != 0)
         return status_errno(STATUS_IO, "free space of %s", out->folder);
     out->free = (uint64_t)info.f_bavail * info.f_frsize;
-    out->full = info.f_files > 0 && info.f_favail == 0;
+    out->files_free = info.f_files > 0 ? (uint64_t)info.f_favail : UINT64_MAX;
     return STATUS_OK;
 }
 
@@ -37,11 +38,13 @@ static enum status rooms_open(struct dry_report *r) {
     uint64_t more = r->disk.most > r->disk.there ? r->disk.most - r->disk.there : 0;
     if (!more && r->work.steps)
         more = 1; // the old ones go when the new one is there
-    TRY(room_open(&r->rooms[r->n_rooms++], job->checkpoints.dir, more * r->disk.checkpoint, "checkpoints"));
-    TRY(room_open(&r->rooms[r->n_rooms++], job->out, r->disk.model + r->disk.artifacts + r->disk.shards,
+    TRY(room_open(&r->rooms[r->n_rooms++], job->checkpoints.dir, more * r->disk.checkpoint,
+                  more * r->disk.checkpoint_files, "checkpoints"));
+    TRY(room_open(&r->rooms[r->n_rooms++], job->out, r->disk.model + r->disk.artifacts + r->disk.shards, r->disk.files,
                   "model and artifacts"));
     if (rooms_same(&r->rooms[0], &r->rooms[1])) {
         r->rooms[0].needed += r->rooms[1].needed;
+        r->rooms[0].files += r->rooms[1].files;
         r->rooms[0].what = "the run";
         free(r->rooms[--r->n_rooms].folder);
     }
@@ -72,11 +75,13 @@ const char *dry_advice(const struct job *job) {
 enum status dry_report_room(const struct dry_report *report) {
     for (unsigned i = 0; i < report->n_rooms; i++) {
         const struct dry_room *room = &report->rooms[i];
-        if (room->needed && room->full)
-            return status_set(STATUS_IO,
-                              "%s: no inode is left for %s, whatever room there is: remove some files there (see df "
-                              "-i), or set checkpoints.dir or out to another disk",
-                              room->folder, room->what);
+        if (room->needed && room->files > room->files_free)
+            return status_set(
+                STATUS_IO,
+                "%s: %s needs up to %llu more files and folders, and %llu inodes are left for them, "
+                "whatever room there is: remove some files there (see df -i), %sor set checkpoints.dir or "
+                "out to another disk",
+                room->folder, room->what, (ull)room->files, (ull)room->files_free, dry_advice(report->trainer->job));
         if (room->needed > room->free)
             return status_set(STATUS_IO,
                               "%s: %s needs up to %s more, %s is free: free some, %sor set checkpoints.dir or out to "

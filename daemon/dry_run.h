@@ -9,11 +9,11 @@
 
 // What is needed on a file system, and what it has.
 struct dry_room {
-    char *folder;     // the nearest one that is there
-    uint64_t needed;  // bytes that are still to come
-    uint64_t free;    // bytes that we may use
-    bool full;        // no inode is left for a file more
-    const char *what; // "checkpoints"
+    char *folder;               // the nearest one that is there
+    uint64_t needed;            // bytes that are still to come
+    uint64_t free;              // bytes that we may use
+    uint64_t files, files_free; // the same in files and folders (inodes); UINT64_MAX free: it does not count them
+    const char *what;           // "checkpoints"
 };
 
 struct dry_report {

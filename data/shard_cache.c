@@ -96,7 +96,7 @@ static enum status lock_take(int *out, const char *path, const char *shard) {
             return STATUS_OK;
         }
         if (got < 0)
-            return status_errno(STATUS_IO, "data: %s", path);
+            return file_error(STATUS_IO, "data: open", path);
         if (naps == 50)
             log_info("data: waiting for another process that makes %s", shard);
         nanosleep(&nap, NULL);

@@ -50,6 +50,14 @@ static uint64_t disk_base_files(const struct job *job) {
     return bytes;
 }
 
+// A model's directory has ten and one on its way, in an archive some of code, too; beside them two links and one on its
+// way, report.json, report.md, job.yaml, artifacts, tensorboard and its file; the shards, their folder and a lock.
+static void disk_files(struct dry_disk *out, const struct trainer *t, uint64_t kinds) {
+    out->checkpoint_files = 3; // its folder, checkpoint.h5, MANIFEST.json
+    out->files = 11 + 3 + 4 + (kinds ? 1 + kinds + 16 : 0) + (t->job->log.tensorboard ? 2 : 0);
+    out->files += out->shards ? SPLITS + 2 : 0;
+}
+
 enum status dry_disk(struct dry_disk *out, const struct trainer *t) {
     const struct job *job = t->job;
     struct steps steps;
@@ -69,6 +77,7 @@ enum status dry_disk(struct dry_disk *out, const struct trainer *t) {
     out->artifacts = (kinds + (kinds > 0)) * out->model; // one directory more while an archive is being made of it
     for (int split = 0; split < SPLITS && t->look; split++)
         out->shards += t->inputs.made[split] ? t->inputs.shards[split].map.size : 0;
+    disk_files(out, t, kinds);
     return STATUS_OK;
 }
 

@@ -16,12 +16,14 @@ struct dry_memory {
 struct dry_memory dry_memory(const struct trainer *t);
 
 struct dry_disk {
-    uint64_t checkpoint; // bytes of one
-    uint64_t there;      // how many are there
-    uint64_t most;       // how many there can be at once: the newest, the best, and one on its way
-    uint64_t model;      // bytes of <out>/model
-    uint64_t artifacts;  // bytes of <out>/artifacts, at most, and of what is beside them on the way
-    uint64_t shards;     // bytes of token shards that trainer_look did not find in the cache
+    uint64_t checkpoint;       // bytes of one
+    uint64_t there;            // how many are there
+    uint64_t most;             // how many there can be at once: the newest, the best, and one on its way
+    uint64_t model;            // bytes of <out>/model
+    uint64_t artifacts;        // bytes of <out>/artifacts, at most, and of what is beside them on the way
+    uint64_t shards;           // bytes of token shards that trainer_look did not find in the cache
+    uint64_t checkpoint_files; // files and folders of one; the same of all else at most, links and temporary ones too
+    uint64_t files;
 };
 enum status dry_disk(struct dry_disk *out, const struct trainer *t);
 

@@ -63,7 +63,29 @@ class Before(Mounted):
                     pass
         self.assertEqual(os.statvfs(self.disk).f_favail, 0)
         for more in ((), ("--dry-run",)):
-            self.assertExit(s.run("run", self.job, *more), 74, self.disk, "no inode is left", "df -i")
+            self.assertExit(s.run("run", self.job, *more), 74, self.disk, "no inode is left" if not more else "and 0 inodes are left", "df -i")
+
+    def test_few_inodes_left(self):
+        """Told before the first step, not at the first save or export."""
+        for n in (5, 12, 16, 20, 26, 33, 40, 50, 80):
+            with self.subTest(n=n):
+                made = subprocess.run(["mount", "-o", f"remount,nr_inodes={n}", self.disk], capture_output=True, text=True)
+                self.assertEqual(made.returncode, 0, made.stderr)
+                result = s.run("run", self.job, "--checkpoints.keep", 1)
+                if n >= 80:
+                    self.assertExit(result, 0)
+                else:
+                    self.assertExit(result, 74, self.disk, "inode", "df -i")
+                    self.assertEqual(s.events(self.out, "step") if os.path.exists(f"{self.out}/events.jsonl") else [], [])
+                    shutil.rmtree(self.out, ignore_errors=True)
+
+    def test_no_inode_for_a_save(self):
+        """They went while the run went on."""
+        process = s.start("run", self.job, "--train.max_steps", 2000, "--checkpoints.every", 100, "--checkpoints.keep", 1, "--data.cache", self.path("cache"))
+        self.assertTrue(s.wait_for(lambda: os.path.exists(s.checkpoint(self.out)), process))
+        used = lambda: os.statvfs(self.disk).f_files - os.statvfs(self.disk).f_ffree
+        subprocess.run(["mount", "-o", f"remount,nr_inodes={used()}", self.disk], check=True)
+        self.assertExit(s.finish(process), 74, "checkpoint of step", "no inode")
 
     def test_read_only(self):
         made = subprocess.run(["mount", "-o", "remount,ro", self.disk], capture_output=True, text=True)
