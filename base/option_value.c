@@ -144,7 +144,7 @@ static bool text_has_control(const char *text) {
     return false;
 }
 
-static bool text_is_clean(const char *text) {
+bool option_is_text(const char *text) {
     size_t size = strlen(text);
     return size > 0 && size <= OPTION_VALUE_MAX && utf8_check(text, size) == size && !text_has_control(text);
 }
@@ -280,7 +280,7 @@ static enum status option_refuse_secret(const char *text, const char *where) {
 enum status option_set(const struct option *option, struct job *job, const char *text, bool quoted, const char *where) {
     bool quotes = quoted && option_quotes_matter(option, text);
     bool empty = !*text && (option->type == OPTION_SET || option->type == OPTION_LIST); // "--export.to=": no item
-    bool clean = text_is_clean(text) || empty;
+    bool clean = option_is_text(text) || empty;
     if (secret_is_in(text))
         return option_refuse_secret(text, where);
     if (!quotes && clean && option->type == OPTION_LIST)

@@ -60,6 +60,8 @@ extern const size_t options_count;
 
 const struct option *option_find(const char *key);
 // True if `name` is a section: what stands before a dot of some keys.
+// Whether any option may have that text: UTF-8 without control characters, neither empty nor too long.
+bool option_is_text(const char *text);
 bool option_is_section(const char *name);
 // A type that takes several values: a list in YAML, commas in a flag.
 bool option_is_list(const struct option *option);

@@ -135,6 +135,9 @@ enum status checkpoint_settle(struct checkpoint_choice *choice, const char *dir)
 // Afterwards: makes `best` lead to that step, which is there, and says so if it did not.
 enum status checkpoint_mend_best(const struct checkpoint_choice *choice, const char *dir, uint64_t step);
 void checkpoint_choice_release(struct checkpoint_choice *choice);
+// What a save does last, should the start before have ended in between: good ones beyond `keep` up to the step of
+// `state`, which was loaded from this folder, go. Rank 0.
+enum status checkpoint_retain(const struct checkpoint_dir *dir, const struct trainer_state *state);
 
 // Bytes of the checkpoint.h5 that checkpoint_save would write.
 enum status checkpoint_size(uint64_t *bytes, const struct param_table *table, const struct trainer_state *state);

@@ -183,14 +183,17 @@ static enum status choice_path(struct checkpoint_choice *choice, const char *dir
                                const char *resume) {
     char *folder;
     uint64_t step;
+    bool ours = false;
     enum status status = reader_folder(&folder, resume);
-    if (status == STATUS_OK)
-        status = checkpoint_verify(folder);
+    if (status == STATUS_OK) {
+        ours = choice_is_step_of(&step, folder, dir, steps);
+        status = ours ? choice_verify(folder, step) : checkpoint_verify(folder);
+    }
     if (status != STATUS_OK) {
         free(folder);
         return choice_bad_path(status, dir, resume);
     }
-    if (!choice_is_step_of(&step, folder, dir, steps)) {
+    if (!ours) {
         choice->path = folder;
         return choice_clear(choice, dir, steps, 0); // nothing here is of its branch
     }

@@ -225,3 +225,16 @@ void commit_tidy(const struct checkpoint_dir *dir, const struct trainer_state *s
         commit_retain(dir, state, &steps, removal);
     steps_release(&steps);
 }
+
+enum status checkpoint_retain(const struct checkpoint_dir *dir, const struct trainer_state *state) {
+    struct steps steps;
+    struct removal removal = {0};
+    TRY(steps_list(&steps, dir->path));
+    commit_retain(dir, state, &steps, &removal);
+    for (size_t i = 0; i < removal.n; i++)
+        log_info("removed %s, a checkpoint beyond checkpoints.keep that a start before left", removal.paths[i]);
+    removal_begin(&removal);
+    removal_end(&removal);
+    steps_release(&steps);
+    return STATUS_OK;
+}

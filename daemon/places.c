@@ -2,6 +2,7 @@
 #include "daemon/places.h"
 
 #include "base/file.h"
+#include "base/options.h"
 #include "daemon/run_export.h"
 #include "daemon/taken.h"
 #include "daemon/written.h"
@@ -12,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 struct place {
     const char *key;
@@ -138,8 +140,33 @@ static enum status places_job_file(const struct job *job) {
     return status;
 }
 
+// <out>/job.yaml holds them as absolute paths, to be read from any working directory.
+static enum status path_can_be_told(const char *key, const char *path) {
+    char *here = path && path[0] != '/' ? getcwd(NULL, 0) : NULL, *whole = here ? path_join(here, path) : NULL;
+    enum status status =
+        whole && !option_is_text(whole)
+            ? status_set(STATUS_USAGE,
+                         "%s: %s is %s in full, and no job.yaml can hold that: a control character, bytes that are no "
+                         "UTF-8, or more than %d bytes: start in another working directory",
+                         key, path, whole, OPTION_VALUE_MAX)
+            : STATUS_OK;
+    free(whole);
+    free(here);
+    return status;
+}
+
+static enum status places_told(const struct job *job) {
+    TRY(path_can_be_told("out", job->out));
+    TRY(path_can_be_told("checkpoints.dir", job->checkpoints.dir));
+    TRY(path_can_be_told("data.cache", job->data.cache));
+    TRY(path_can_be_told("data.dir", job->data.dir));
+    TRY(path_can_be_told("model.vocab", job->model.vocab));
+    return path_can_be_told("model.base", job->model.base && !base_random(job->model.base) ? job->model.base : NULL);
+}
+
 enum status places_check(const struct job *job) {
     char *why = NULL, *folder;
+    TRY(places_told(job));
     TRY(file_place("out", job->out)); // before anything is looked for in it
     TRY(places_apart(job));
     TRY(places_taken(job));

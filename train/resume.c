@@ -320,6 +320,12 @@ static enum status resume_best_link(struct trainer *t) {
     return mends ? checkpoint_mend_best(&t->choice, t->job->checkpoints.dir, t->state.best_step) : STATUS_OK;
 }
 
+// Not before it is known which is the best.
+static enum status resume_retain(struct trainer *t) {
+    bool may = t->comm->rank == 0 && !t->look && t->choice.step && !t->best_lost;
+    return may ? checkpoint_retain(&t->checkpoints, &t->state) : STATUS_OK;
+}
+
 enum status resume_load(struct trainer *t) {
     TRY(resume_describe(t));
     TRY(comm_same(t->comm, t->state.config_hash, sizeof t->state.config_hash, "the job"));
@@ -332,5 +338,6 @@ enum status resume_open(struct trainer *t) {
     TRY(resume_complete(t));
     TRY(resume_best(t));
     TRY(comm_agree(t->comm, resume_best_link(t)));
+    TRY(comm_agree(t->comm, resume_retain(t)));
     return comm_agree(t->comm, t->comm->rank == 0 && !t->complete ? resume_event(t) : STATUS_OK);
 }

@@ -613,6 +613,16 @@ class Latest(Places):
 
 
 class Values(Places):
+    def test_the_working_directory(self):
+        """job.yaml holds paths in full: what it can't hold is refused at the start."""
+        for name in (b"new\nline", b"not-utf-8-\xff"):
+            here = os.path.join(os.fsencode(self.folder), name)
+            os.makedirs(here)
+            for command in (("run",), ("run", "--dry-run"), ("sweep", "--sweep.seeds", "1,2")):
+                self.assertExit(s.run(*command, *self.keys("w"), cwd=here), 64, "out: w", " in full, and no job.yaml can hold that", "start in another working directory")
+            self.assertEqual(os.listdir(here), [])
+            self.assertExit(s.run("run", *self.keys(self.path("k"), **{"data.dir": self.data}), cwd=here), 0)
+
     def test_paths(self):
         for value, word in (("a\nb", "holds a control character"), ("a\tb", "holds a control character"), ("a\rb", "holds a control character"),
                             ("a" * 4200, "is longer than 4096 bytes")):

@@ -225,6 +225,35 @@ class Gone(r.Runs):
         self.assertEqual(sorted(n for n in os.listdir(self.out) if n.startswith(".owner")), sorted(mine))
 
 
+class Steps(r.Runs):
+    def test_a_name_of_another_step(self):
+        """By its path as by auto and verify: a checkpoint is of the step that its name says."""
+        job = self.job()
+        self.train(job)
+        steps = sorted(n for n in os.listdir(f"{self.out}/checkpoints") if n.startswith("step-"))
+        other = f"{self.out}/checkpoints/step-{int(steps[-1][5:]) - 1:08d}"
+        shutil.rmtree(other, ignore_errors=True)
+        shutil.copytree(f"{self.out}/checkpoints/{steps[-1]}", other)
+        before = r.tree(self.out)
+        result = s.run("run", job, "--checkpoints.resume", other)
+        self.assertRefused(result, 65, other, f"holds step {int(steps[-1][5:])}, which its name does not say")
+        self.assertEqual(r.tree(self.out), before)
+
+    def test_more_than_keep(self):
+        """A kill between a save and what it removes last: the next start removes it, also of a run that is done."""
+        job = self.job()
+        self.train(job, "--checkpoints.every", 1, "--checkpoints.keep", 9)
+        names = lambda: sorted(n for n in os.listdir(f"{self.out}/checkpoints") if n.startswith("step-"))
+        before, best = names(), os.readlink(f"{self.out}/checkpoints/best")
+        self.assertGreater(len(before), 3)
+        s.run("run", job, "--checkpoints.keep", 2, "--dry-run")
+        self.assertEqual(names(), before)
+        result = self.train(job, "--checkpoints.keep", 2, "--log.level", "info")
+        self.assertEqual(names(), sorted({best, *before[-2:]}))
+        self.assertIn("a checkpoint beyond checkpoints.keep", result.err)
+        self.assertExit(s.run("inspect", "--verify", self.out), 0)
+
+
 class Formats(r.Runs):
     def edit(self, path, *pairs):
         tool = os.path.join(s.BUILD, "tests", "checkpoint_edit")
