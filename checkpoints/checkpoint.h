@@ -100,6 +100,8 @@ enum status checkpoint_save(struct checkpoint_saved *out, struct comm *comm, con
 // Checks manifest, size and every hash. STATUS_DATA: what is wrong, where. `path`: a step-N folder (or its
 // checkpoint.h5).
 enum status checkpoint_verify(const char *path);
+// The same, and that it is of the step that its name says.
+enum status checkpoint_verify_step(const char *path, uint64_t step);
 
 // Reads attributes only (manifest checked, hashes not).
 enum status checkpoint_state(struct trainer_state *out, const char *path);

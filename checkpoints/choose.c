@@ -46,8 +46,7 @@ static enum status choice_skip(struct checkpoint_choice *choice, const char *pat
     return STATUS_OK;
 }
 
-// Good in full, and of the step that its name says.
-static enum status choice_verify(const char *path, uint64_t step) {
+enum status checkpoint_verify_step(const char *path, uint64_t step) {
     struct manifest manifest;
     TRY(manifest_read(&manifest, path));
     uint64_t found = manifest.step;
@@ -72,7 +71,7 @@ static enum status choice_try(struct checkpoint_choice *choice, const char *dir,
     char *path = step_path(dir, step);
     if (!path)
         return choice_no_memory(dir);
-    enum status status = choice_verify(path, step);
+    enum status status = checkpoint_verify_step(path, step);
     uint64_t format;
     char why[1024];
     if (status == STATUS_OK) {
@@ -187,7 +186,7 @@ static enum status choice_path(struct checkpoint_choice *choice, const char *dir
     enum status status = reader_folder(&folder, resume);
     if (status == STATUS_OK) {
         ours = choice_is_step_of(&step, folder, dir, steps);
-        status = ours ? choice_verify(folder, step) : checkpoint_verify(folder);
+        status = ours ? checkpoint_verify_step(folder, step) : checkpoint_verify(folder);
     }
     if (status != STATUS_OK) {
         free(folder);

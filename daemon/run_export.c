@@ -119,9 +119,12 @@ static bool run_has(const struct job *job, const char *name) {
     return has;
 }
 
-static bool run_is_report(const struct job *job) {
+// Whether report.json is one, and of this very run.
+static bool run_is_report(const struct trainer *t) {
     json_t *report = NULL;
-    bool is = report_read(&report, job->out) == STATUS_OK && json_is_object(json_object_get(report, "val"));
+    bool is = report_read(&report, t->job->out) == STATUS_OK && json_is_object(json_object_get(report, "val"));
+    const char *run_id = json_string_value(json_object_get(report, "run_id"));
+    is = is && run_id && strcmp(run_id, t->state.run_id) == 0;
     json_decref(report);
     return is;
 }
@@ -129,9 +132,9 @@ static bool run_is_report(const struct job *job) {
 // Whether both forms of the report are there, and as the run wrote them.
 static bool run_has_report(const struct trainer *t) {
     const struct job *job = t->job;
-    bool there = run_has(job, REPORT_JSON), whole = there && run_is_report(job);
+    bool there = run_has(job, REPORT_JSON), whole = there && run_is_report(t);
     if (there && !whole)
-        log_warn("%s/" REPORT_JSON ": damaged, or not a report: made again", job->out);
+        log_warn("%s/" REPORT_JSON ": damaged, or no report of this run: made again", job->out);
     else if (whole && report_sums_check(&t->previous.report, job->out) != STATUS_OK) {
         log_warn("%s: made again", status_message());
         return false;
@@ -215,6 +218,17 @@ static bool run_made(const struct trainer *t, const char *kind) {
     return t->complete || (t->idle && history_exported(&t->previous.exports, kind));
 }
 
+// An archive that was made once, that the job does not ask for now, and that is another: no start makes it again.
+static void run_warn_other(const struct trainer *t, const struct exporter *exporter) {
+    const struct history_export *told = history_exported(&t->previous.exports, exporter->kind);
+    char *folder = told ? path_join(t->job->out, "artifacts") : NULL,
+         *path = folder ? path_join(folder, told->name) : NULL;
+    if (path && file_exists(path) && published_check(path, told->sha256, "export") != STATUS_OK)
+        log_warn("%s: export.to does not ask for it now: remove it, or ask for it", status_message());
+    free(path);
+    free(folder);
+}
+
 static uint32_t run_look(const struct trainer *t) {
     char *folder = path_join(t->job->out, "model");
     bool other = !folder || ((t->complete || t->idle) && run_other_dtype(t, folder));
@@ -226,6 +240,9 @@ static uint32_t run_look(const struct trainer *t) {
             (other || !run_made(t, exporters[i].kind) || !run_has_artifact(t->job, &exporters[i]) ||
              !run_same_artifact(t, &exporters[i])))
             make |= RUN_MAKES_KIND << i;
+    for (unsigned i = 0; exporters[i].kind && t->complete; i++)
+        if (!t->job->export.to[exporters[i].job])
+            run_warn_other(t, &exporters[i]);
     free(folder);
     return make;
 }

@@ -35,6 +35,11 @@ static void exports_add(json_t *exports, const json_t *event) {
                     json_object_get(event, "sha256"));
 }
 
+static void told_step(uint64_t *step, const json_t *event, const char *name) {
+    if (strcmp(json_string_value(json_object_get(event, "event")), name) == 0)
+        *step = (uint64_t)json_integer_value(json_object_get(event, "step"));
+}
+
 // A fresh start does not know what an earlier run exported there. `told` NULL: events of another rank, which tell of
 // its end only.
 static void told_add(struct verify_told *told, const json_t *event) {
@@ -48,6 +53,10 @@ static void told_add(struct verify_told *told, const json_t *event) {
     }
     if (strcmp(name, "export") == 0)
         exports_add(told->exports, event);
+    if (start || strcmp(name, "resume") == 0)
+        told->saved_step = 0;
+    told_step(&told->saved_step, event, "checkpoint");
+    told_step(&told->end_step, event, "end");
     told->resumed = strcmp(name, "resume") == 0 || (told->resumed && !start);
     if (strcmp(name, "end") == 0)
         history_end_report(&told->report, event);

@@ -3,123 +3,16 @@
 #include "daemon/verify_parts.h"
 
 #include "base/file.h"
-#include "base/job.h"
-#include "checkpoints/checkpoint.h"
-#include "checkpoints/owner.h"
-#include "checkpoints/steps.h"
 #include "daemon/published.h"
-#include "export/sums.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#define FINISHED "a finished run has it"
 #define REPORT_MAX ((size_t)64 << 20) // bytes of a report.json
 
-// ---- checkpoints
-
-static enum status step_item(struct verify *v, const char *folder, const char *name) {
-    uint64_t step = 0;
-    char *below = path_join(folder, name), *path = below ? path_join(v->path, below) : NULL;
-    enum status status = path ? STATUS_OK : verify_no_memory(v);
-    if (status == STATUS_OK && steps_name_is_left(name))
-        status =
-            verify_note(v, below, "left by a save that was ended, or one that is under way; the next start removes it");
-    else if (status == STATUS_OK && strstr(name, ".aside-"))
-        status = verify_note(v, below, "set aside by an earlier start: not looked at");
-    else if (status == STATUS_OK && owner_name_is_given(name))
-        status = STATUS_OK; // a run is under way
-    else if (status == STATUS_OK && step_parse(&step, name))
-        status = verify_found_one(v, below, INSPECT_CHECKPOINT);
-    else if (status == STATUS_OK && strcmp(name, "latest") != 0 && strcmp(name, "best") != 0)
-        status = verify_note(v, below, "no name of ours: not looked at");
-    free(path);
-    free(below);
-    return status;
-}
-
-static enum status check_link(const char *path) {
-    char target[STEP_NAME + 1] = "";
-    struct stat info;
-    uint64_t step;
-    if (lstat(path, &info) != 0 || !S_ISLNK(info.st_mode))
-        return status_set(STATUS_DATA, "%s: is no link", path);
-    ssize_t size = readlink(path, target, sizeof target - 1);
-    if (size <= 0 || !step_parse(&step, target))
-        return status_set(STATUS_DATA, "%s: leads to %s, which is no step's name beside it", path, target);
-    return file_is_folder(path) ? STATUS_OK
-                                : status_set(STATUS_DATA, "%s: leads to %s, which is not there", path, target);
-}
-
-static enum status link_item(struct verify *v, const char *folder, const char *name) {
-    char *below = path_join(folder, name), *path = below ? path_join(v->path, below) : NULL;
-    enum status status = path ? STATUS_OK : verify_no_memory(v);
-    if (status == STATUS_OK && file_named(path))
-        status = verify_found(v, below, "link", check_link(path), VERIFY_STRUCTURE);
-    free(path);
-    free(below);
-    return status;
-}
-
-// `folder`: below the run's, or elsewhere.
-static enum status checkpoints(struct verify *v, const char *folder) {
-    char **names, *path = path_join(v->path, folder);
-    size_t n;
-    enum status status = path ? file_list(&names, &n, path) : verify_no_memory(v);
-    free(path);
-    if (status != STATUS_OK)
-        return verify_found(v, folder, "checkpoints", status, VERIFY_STRUCTURE);
-    for (size_t i = 0; i < n && status == STATUS_OK; i++)
-        status = step_item(v, folder, names[i]);
-    file_list_free(names, n);
-    if (status == STATUS_OK)
-        status = link_item(v, folder, "latest");
-    return status == STATUS_OK ? link_item(v, folder, "best") : status;
-}
-
-// ---- what exports made
-
-static enum status archive_item(struct verify *v, const json_t *exports, const char *name) {
-    char *below = path_join("artifacts", name), *path = below ? path_join(v->path, below) : NULL;
-    enum inspect_kind kind = INSPECT_NONE;
-    enum verify_depth depth = VERIFY_HASHES;
-    enum status status = path ? STATUS_OK : verify_no_memory(v);
-    const char *wanted = json_string_value(json_object_get(exports, name));
-    if (status == STATUS_OK && !wanted && (file_is_temporary(name) || inspect_kind_of(&kind, path) != STATUS_OK)) {
-        status = verify_note(v, below, "no artifact that is known: not looked at");
-    } else if (status == STATUS_OK) {
-        status = published_check(path, wanted, "export");
-        if (status == STATUS_OK)
-            status = inspect_kind_of(&kind, path);
-        if (status == STATUS_OK)
-            status = verify_one(&depth, kind, path);
-        status = verify_found(v, below, kind == INSPECT_NONE ? "archive" : inspect_kind_name(kind), status, depth);
-    }
-    free(path);
-    free(below);
-    return status;
-}
-
-// Those that an export event tells of.
-static enum status archives_lacking(struct verify *v, json_t *exports) {
-    const char *name;
-    json_t *sha256;
-    enum status status = STATUS_OK;
-    json_object_foreach(exports, name, sha256) {
-        char *below = path_join("artifacts", name);
-        if (status == STATUS_OK && strcmp(name, "model.safetensors") != 0)
-            status =
-                below ? verify_lacks(v, below, "archive", "the run's export event tells of it") : verify_no_memory(v);
-        free(below);
-    }
-    return status;
-}
-
-// Each name of a folder below the run's.
-static enum status each_name(struct verify *v, const char *folder, const char *kind, const json_t *exports,
-                             enum status (*look)(struct verify *v, const json_t *exports, const char *name)) {
+enum status verify_each(struct verify *v, const char *folder, const char *kind, const struct verify_told *told,
+                        enum status (*look)(struct verify *v, const struct verify_told *told, const char *name)) {
     char **names, *path = path_join(v->path, folder);
     size_t n;
     enum status status = path ? file_list(&names, &n, path) : verify_no_memory(v);
@@ -127,30 +20,14 @@ static enum status each_name(struct verify *v, const char *folder, const char *k
     if (status != STATUS_OK)
         return verify_found(v, folder, kind, status, VERIFY_STRUCTURE);
     for (size_t i = 0; i < n && status == STATUS_OK; i++)
-        status = look(v, exports, names[i]);
+        status = look(v, told, names[i]);
     file_list_free(names, n);
     return status;
 }
 
-// Its own list, and the weights' SHA-256 as the run published it.
-static enum status model_item(struct verify *v, const json_t *exports) {
-    enum verify_depth depth = VERIFY_STRUCTURE;
-    const char *wanted = json_string_value(json_object_get(exports, "model.safetensors"));
-    char *path = path_join(v->path, "model");
-    enum status status = path ? verify_one(&depth, INSPECT_MODEL, path) : verify_no_memory(v);
-    if (status == STATUS_OK && depth != VERIFY_HASHES)
-        status = status_set(STATUS_DATA, "%s/" SUMS_NAME ": is missing: a run writes it with its model", path);
-    if (status == STATUS_OK)
-        status = published_check_model(path, wanted);
-    free(path);
-    return verify_found(v, "model", "model", status, depth);
-}
-
-// ---- the rest
-
-static enum status shard_item(struct verify *v, const json_t *exports, const char *name) {
+static enum status shard_item(struct verify *v, const struct verify_told *told, const char *name) {
     size_t size = strlen(name);
-    (void)exports;
+    (void)told;
     if (size <= 6 || strcmp(name + size - 6, ".shard") != 0)
         return STATUS_OK;
     char *below = path_join("shards", name);
@@ -160,127 +37,152 @@ static enum status shard_item(struct verify *v, const json_t *exports, const cha
 }
 
 enum status verify_shards(struct verify *v) {
-    return verify_there(v, "shards") ? each_name(v, "shards", "shard", NULL, shard_item) : STATUS_OK;
+    return verify_there(v, "shards") ? verify_each(v, "shards", "shard", NULL, shard_item) : STATUS_OK;
 }
 
-enum status verify_json(const char *path) {
+static enum status json_object_of(json_t **out, const char *path) {
     char *bytes;
     size_t size;
     json_error_t error;
+    *out = NULL;
+    TRY(file_check_regular(path));
     TRY(file_read(&bytes, &size, path, REPORT_MAX));
-    json_t *root = json_loadb(bytes, size, JSON_REJECT_DUPLICATES, &error);
+    *out = json_loadb(bytes, size, JSON_REJECT_DUPLICATES, &error);
     free(bytes);
-    enum status status = json_is_object(root) ? STATUS_OK
-                         : root               ? status_set(STATUS_DATA, "%s: no JSON object", path)
-                                              : status_set(STATUS_DATA, "%s:%d: %s", path, error.line, error.text);
+    if (json_is_object(*out))
+        return STATUS_OK;
+    enum status status = *out ? status_set(STATUS_DATA, "%s: no JSON object", path)
+                              : status_set(STATUS_DATA, "%s:%d: %s", path, error.line, error.text);
+    json_decref(*out);
+    *out = NULL;
+    return status;
+}
+
+enum status verify_json(const char *path) {
+    json_t *root;
+    TRY(json_object_of(&root, path));
     json_decref(root);
+    return STATUS_OK;
+}
+
+// ---- the job file
+
+// The first key that defines the run and that the checkpoint was trained with another value of: STATUS_DATA.
+static enum status job_is_runs(const struct job *job, const struct trainer_state *newest, const char *path) {
+    json_t *then = newest->config ? json_loads(newest->config, 0, NULL) : NULL;
+    enum status status = STATUS_OK;
+    for (size_t i = 0; job_key(i) && status == STATUS_OK; i++) {
+        const char *was = job_key_defines_run(i) ? json_string_value(json_object_get(then, job_key(i))) : NULL;
+        bool open = strcmp(job_key(i), "train.parts") == 0 && !job->train.parts; // auto
+        char *now = was && !open ? job_value(job, job_key(i)) : NULL;
+        if (now && strcmp(now, was) != 0)
+            status = status_set(STATUS_DATA,
+                                "%s: is another run's: its %s is %s, but the checkpoint of step %" PRIu64
+                                " was trained with %s",
+                                path, job_key(i), now, newest->step, was);
+        free(now);
+    }
+    json_decref(then);
     return status;
 }
 
 // A job file is the user's text: wrong in it is usage elsewhere, damage here.
-static enum status check_job(char **checkpoints_dir, const char *path) {
-    struct job *job = NULL;
+static enum status job_open(struct job **out, const char *path) {
+    *out = NULL;
     TRY(file_check_regular(path));
-    enum status status = job_read(&job, path, NULL, 0, JOB_NEED_RUN); // the resolved job has every key
-    if (status == STATUS_OK)
-        *checkpoints_dir = strdup(job->checkpoints.dir);
-    job_free(job);
+    enum status status = job_read(out, path, NULL, 0, JOB_NEED_RUN); // the resolved job has every key
     return status == STATUS_USAGE ? status_set(STATUS_DATA, "%s", status_message()) : status;
 }
 
-static enum status job_item(struct verify *v, char **checkpoints_dir) {
+static enum status check_job(const struct verify_told *told, const char *path) {
+    struct job *job;
+    TRY(job_open(&job, path));
+    enum status status = job_is_runs(job, &told->newest, path);
+    job_free(job);
+    return status;
+}
+
+static enum status job_item(struct verify *v, const struct verify_told *told) {
     char *job = path_join(v->path, "job.yaml");
     enum status status = job ? STATUS_OK : verify_no_memory(v);
     if (status == STATUS_OK && file_named(job))
-        status = verify_found(v, "job.yaml", "job", check_job(checkpoints_dir, job), VERIFY_STRUCTURE);
+        status = verify_found(v, "job.yaml", "job", check_job(told, job), VERIFY_STRUCTURE);
     free(job);
     return status;
 }
 
-// `wanted`: the SHA-256 that the end event tells, if nothing came after it; "": none. What is made for people has no
-// structure to look at.
-static enum status report_item(struct verify *v, const char *name, bool json, const char *wanted) {
+// ---- the report
+
+// `wanted`: the SHA-256 that the end event tells, if nothing came after it; "": none.
+static enum status check_report(char run_id[33], const char *path, bool json, const char *wanted) {
+    json_t *root = NULL;
+    TRY(json ? json_object_of(&root, path) : file_check_regular(path));
+    const char *id = json_string_value(json_object_get(root, "run_id"));
+    enum status status = *wanted ? published_check(path, wanted, "end") : STATUS_OK;
+    if (status == STATUS_OK && json && (!id || !json_is_object(json_object_get(root, "val"))))
+        status = status_set(STATUS_DATA, "%s: no report of a run: it lacks run_id or val", path);
+    if (status == STATUS_OK && id)
+        snprintf(run_id, 33, "%s", id);
+    json_decref(root);
+    return status;
+}
+
+static enum status report_item(struct verify *v, char run_id[33], const char *name, bool json, const char *wanted) {
     char *path = path_join(v->path, name);
-    enum status status = path && json && file_named(path) ? verify_json(path) : path ? STATUS_OK : verify_no_memory(v);
-    bool looks = path && file_named(path) && (json || *wanted);
-    if (looks && status == STATUS_OK && *wanted)
-        status = published_check(path, wanted, "end");
+    enum status status = path ? STATUS_OK : verify_no_memory(v);
+    if (path && file_named(path))
+        status = verify_found(v, name, "report", check_report(run_id, path, json, wanted),
+                              *wanted ? VERIFY_HASHES : VERIFY_STRUCTURE);
     free(path);
-    return looks ? verify_found(v, name, "report", status, *wanted ? VERIFY_HASHES : VERIFY_STRUCTURE) : status;
+    return status;
 }
 
-static enum status report_items(struct verify *v, const struct verify_told *told) {
-    TRY(report_item(v, REPORT_JSON, true, told->ended ? told->report.json : ""));
-    return report_item(v, REPORT_MARKDOWN, false, told->ended ? told->report.markdown : "");
+static enum status report_items(struct verify *v, struct verify_told *told) {
+    char run_id[33] = "", unused[33];
+    TRY(report_item(v, run_id, REPORT_JSON, true, told->ended ? told->report.json : ""));
+    TRY(report_item(v, unused, REPORT_MARKDOWN, false, told->ended ? told->report.markdown : ""));
+    snprintf(told->run_id, sizeof told->run_id, "%s", told->ended ? run_id : ""); // an earlier end may be another run's
+    return STATUS_OK;
 }
 
-// The folder of checkpoints as `path` names it, below the run's or elsewhere: `latest`, and `best` if there was one.
-static enum status links_lacking(struct verify *v, const char *folder) {
-    struct trainer_state state = {0};
-    struct steps steps;
-    char *path = path_join(v->path, folder), *latest = path_join(folder, "latest"), *best = path_join(folder, "best");
-    enum status status = path && latest && best ? steps_list(&steps, path) : verify_no_memory(v);
-    char *newest = status == STATUS_OK && steps.n ? step_path(path, steps.at[steps.n - 1]) : NULL;
-    if (status == STATUS_OK)
-        steps_release(&steps);
-    if (status == STATUS_OK)
-        status = verify_lacks(v, latest, "link", FINISHED);
-    if (status == STATUS_OK && newest && checkpoint_state(&state, newest) == STATUS_OK && state.best_step)
-        status = verify_lacks(v, best, "link", FINISHED);
-    trainer_state_release(&state);
-    free(newest);
-    free(best);
-    free(latest);
-    free(path);
-    return status == STATUS_DATA ? STATUS_OK : status; // a folder that can't be listed has its line already
-}
+// ---- all of it
 
 // What a run has that came to its end.
-static enum status finished_lacking(struct verify *v, const char *checkpoints) {
-    TRY(verify_lacks(v, "job.yaml", "job", FINISHED));
-    TRY(verify_lacks(v, "report.json", "report", FINISHED));
-    TRY(verify_lacks(v, "report.md", "report", FINISHED));
-    TRY(verify_lacks(v, "model", "model", FINISHED));
-    TRY(verify_lacks(v, checkpoints, "checkpoints", FINISHED));
-    return verify_there(v, checkpoints) ? links_lacking(v, checkpoints) : STATUS_OK;
-}
-
-static enum status run_parts(struct verify *v, const struct verify_told *told, const char *elsewhere) {
-    const char *at = !verify_there(v, "checkpoints") && elsewhere ? elsewhere : "checkpoints";
-    if (verify_there(v, at))
-        TRY(checkpoints(v, at));
-    TRY(verify_shards(v));
-    if (verify_there(v, "model"))
-        TRY(model_item(v, told->exports));
-    if (verify_there(v, "artifacts"))
-        TRY(each_name(v, "artifacts", "archive", told->exports, archive_item));
-    TRY(archives_lacking(v, told->exports));
-    return told->ended ? finished_lacking(v, at) : STATUS_OK;
+static enum status finished_lacking(struct verify *v) {
+    TRY(verify_lacks(v, "job.yaml", "job", VERIFY_FINISHED));
+    TRY(verify_lacks(v, REPORT_JSON, "report", VERIFY_FINISHED));
+    TRY(verify_lacks(v, REPORT_MARKDOWN, "report", VERIFY_FINISHED));
+    return verify_lacks(v, "model", "model", VERIFY_FINISHED);
 }
 
 static enum status run(struct verify *v, struct verify_told *told) {
-    char *elsewhere = NULL;
-    enum status status = job_item(v, &elsewhere);
-    if (status == STATUS_OK)
-        status = verify_events(v, told);
-    if (status == STATUS_OK)
-        status = report_items(v, told);
-    if (status == STATUS_OK)
-        status = run_parts(v, told, elsewhere);
-    free(elsewhere);
-    return status;
+    char *path = path_join(v->path, "job.yaml");
+    if (!path)
+        return verify_no_memory(v);
+    if (job_open(&told->job, path) != STATUS_OK)
+        told->job = NULL; // its line says why
+    free(path);
+    TRY(verify_events(v, told));
+    TRY(report_items(v, told));
+    TRY(verify_checkpoints_of_run(v, told));
+    TRY(job_item(v, told));
+    TRY(verify_shards(v));
+    TRY(verify_exports(v, told));
+    return told->ended ? finished_lacking(v) : STATUS_OK;
 }
 
 static enum status run_folder(struct verify *v) {
     struct verify_told told = {.exports = json_object()};
     enum status status = told.exports ? run(v, &told) : verify_no_memory(v);
+    trainer_state_release(&told.newest);
     json_decref(told.exports);
+    job_free(told.job);
     return status;
 }
 
 enum status verify_folder(struct verify *out, enum inspect_kind kind, const char *path) {
     *out = (struct verify){.path = path};
-    enum status status = kind == INSPECT_CHECKPOINTS ? checkpoints(out, "")
+    enum status status = kind == INSPECT_CHECKPOINTS ? verify_checkpoints(out, NULL, "")
                          : kind == INSPECT_SWEEP     ? verify_sweep(out)
                                                      : run_folder(out);
     if (status != STATUS_OK)

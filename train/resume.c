@@ -5,6 +5,7 @@
 #include "base/markup.h"
 
 #include "base/hash.h"
+#include "checkpoints/steps.h"
 
 #include <jansson.h>
 #include <unistd.h>
@@ -283,10 +284,9 @@ static enum status resume_complete(struct trainer *t) {
 enum status resume_is_ours(const struct trainer *t, const char *path) {
     struct trainer_state saved = {0};
     bool other = checkpoint_state(&saved, path) == STATUS_OK && strcmp(saved.run_id, t->state.run_id) != 0;
-    enum status status =
-        other ? status_set(STATUS_DATA, "%s is of another run (%s; this one is %s): it is not this run's best", path,
-                           saved.run_id, t->state.run_id)
-              : STATUS_OK;
+    enum status status = other ? status_set(STATUS_DATA, "%s is of another run (%s; this one is %s)", path,
+                                            saved.run_id, t->state.run_id)
+                               : STATUS_OK;
     trainer_state_release(&saved);
     return status;
 }
@@ -326,6 +326,21 @@ static enum status resume_retain(struct trainer *t) {
     return may ? checkpoint_retain(&t->checkpoints, &t->state) : STATUS_OK;
 }
 
+// Of a run that is done no start makes an older checkpoint again: what is wrong with one is said.
+static enum status resume_others(const struct trainer *t) {
+    struct steps steps;
+    TRY(steps_list(&steps, t->job->checkpoints.dir));
+    for (size_t i = 0; i < steps.n; i++) {
+        bool known = steps.at[i] == t->state.step || steps.at[i] == t->state.best_step;
+        char *path = known ? NULL : step_path(t->job->checkpoints.dir, steps.at[i]);
+        if (path && (checkpoint_verify_step(path, steps.at[i]) != STATUS_OK || resume_is_ours(t, path) != STATUS_OK))
+            log_warn("%s: it can't be made again; remove it", status_message());
+        free(path);
+    }
+    steps_release(&steps);
+    return STATUS_OK;
+}
+
 enum status resume_load(struct trainer *t) {
     TRY(resume_describe(t));
     TRY(comm_same(t->comm, t->state.config_hash, sizeof t->state.config_hash, "the job"));
@@ -339,5 +354,6 @@ enum status resume_open(struct trainer *t) {
     TRY(resume_best(t));
     TRY(comm_agree(t->comm, resume_best_link(t)));
     TRY(comm_agree(t->comm, resume_retain(t)));
+    TRY(comm_agree(t->comm, t->comm->rank == 0 && t->complete && !t->look ? resume_others(t) : STATUS_OK));
     return comm_agree(t->comm, t->comm->rank == 0 && !t->complete ? resume_event(t) : STATUS_OK);
 }

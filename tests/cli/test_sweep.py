@@ -447,26 +447,34 @@ class Mended(Sweep):
                 file.write(content)
             self.go()
             self.assertEqual(s.json_read(path)["val"], before)
-        self.check_foreign(path, lambda: s.json_write(path, {"val": {"official": {"name": "macro_f1", "value": None}}}), before)
+        tells_nothing = {"val": {"official": {"name": "macro_f1", "value": None}}}
+        self.check_foreign(path, lambda: s.json_write(path, tells_nothing), before)
+        self.untell(path)
+        s.json_write(path, {**tells_nothing, "run_id": s.json_read(path)["run_id"]})
+        self.go(rc=65, words=[path, "not this run's"])
 
-    def check_foreign(self, path, put, before, *words):
-        """Made again by the hash that the run's end told; of an older run, which told none, refused."""
-        put()
-        self.go(words=[path, "made again"])
-        self.assertEqual(s.json_read(path)["val"], before)
+    def untell(self, path):
+        """As of an older run, whose end told no hash of its report."""
         events = os.path.join(os.path.dirname(path), "events.jsonl")
         lines = [json.loads(line) for line in s.file_lines(events)]
         with open(events, "w", encoding="utf-8") as file:
             for event in lines:
                 event.pop("report", None)
                 file.write(json.dumps(event) + "\n")
-        put()
-        self.go(rc=65, words=[path, *words])
+
+    def check_foreign(self, path, put, before):
+        """Made again by the hash that the run's end told or, of an older run, by its run_id."""
+        for told in (True, False):
+            if not told:
+                self.untell(path)
+            put()
+            self.go(words=[path, "made again"])
+            self.assertEqual(s.json_read(path)["val"], before)
 
     def test_a_report_of_another_run(self):
         path = os.path.join(cell(self.out, "emotion", RATES[0], "2"), "report.json")
         other = os.path.join(cell(self.out, "emotion", RATES[0], "1"), "report.json")
-        self.check_foreign(path, lambda: shutil.copy(other, path), s.json_read(path)["val"], "not this run's")
+        self.check_foreign(path, lambda: shutil.copy(other, path), s.json_read(path)["val"])
 
     def test_more_epochs(self):
         """Runs go on to more epochs, as with run."""

@@ -261,18 +261,22 @@ class Verify(s.Case):
                 self.intact(out, "intact: ")
         self.assertEqual(again().err, "")
 
-    def test_report_of_an_older_run(self):
-        """Its events tell of no hash: its report is as good as its JSON."""
-        out = self.copy()
+    def untold(self, out):
+        """As a run whose end event tells of no report."""
         with open(f"{out}/events.jsonl", encoding="utf-8") as file:
             lines = [json.loads(line) for line in file]
         for event in lines:
             event.pop("report", None)
         self.write("o/events.jsonl", "".join(json.dumps(event) + "\n" for event in lines))
+
+    def test_report_of_an_older_run(self):
+        """Its events tell of no hash: its report is as good as its JSON."""
+        out = self.copy()
+        self.untold(out)
         append(f"{out}/report.json", b"\n")
         items, _ = self.items(out, 0)
         self.assertEqual(items["report.json"]["checked"], "structure")
-        self.assertNotIn("report.md", items)
+        self.assertEqual(items["report.md"]["checked"], "structure")
         self.assertEqual(s.run("run", f"{out}/job.yaml", "--out", out, "--log.level", "warn").err, "")
 
     def test_run_that_was_killed(self):
@@ -315,9 +319,161 @@ class Verify(s.Case):
                 items, _ = self.items(out)
                 self.assertEqual([path for path, e in items.items() if not e["intact"]], [name])
                 self.assertIn("another's", items[name]["why"])
-                self.assertExit(s.run("run", job, "--out", out, "--log.level", "warn"), 0, os.path.basename(name), "its SHA-256 is not", "made again")
+                self.assertExit(s.run("run", job, "--out", out, "--log.level", "warn"), 0, os.path.basename(name), "made again")
                 self.intact(out, "intact: ")
                 self.assertEqual(s.run("run", job, "--out", out, "--log.level", "warn").err, "")
+
+    def test_archive_that_is_not_asked_for_now(self):
+        """It may be gone; if it is another it is damage, and the start that does not make it says so."""
+        out = self.copy()
+        again = lambda *more: s.run("run", f"{out}/job.yaml", "--out", out, "--log.level", "warn", *more)
+        self.assertEqual(again("--export.to=sagemaker").err, "")
+        self.intact(out, "intact: ")
+        os.remove(f"{out}/artifacts/job-hf.tar.gz")
+        _, notes = self.items(out, 0)
+        self.assertIn("does not ask for it now", notes["artifacts/job-hf.tar.gz"])
+        shutil.copyfile(f"{out}/artifacts/job-sagemaker.tar.gz", f"{out}/artifacts/job-hf.tar.gz")
+        items, _ = self.items(out)
+        self.assertIn("remove it, or set export.to", items["artifacts/job-hf.tar.gz"]["why"])
+        self.assertExit(again(), 0, "job-hf.tar.gz: its SHA-256 is not", "remove it, or ask for it")
+        self.assertExit(again("--export.to=hf,sagemaker"), 0, "job-hf.tar.gz: its SHA-256 is not", "made again")
+        self.intact(out, "intact: ")
+
+    def test_things_of_the_user_in_artifacts(self):
+        """Noted, whatever they are; what is whole is a line."""
+        out = self.copy()
+        shutil.copytree(f"{out}/checkpoints/step-00000004", f"{out}/artifacts/ck")
+        shutil.copytree(f"{out}/model", f"{out}/artifacts/bf16")
+        shutil.copytree(self.out, f"{out}/artifacts/b", symlinks=True)
+        os.mkdir(f"{out}/artifacts/folder")
+        for name in ("notes.txt", "mine.tar.gz", "mine.safetensors", "mine-hf.tar.gz", "mine.shard"):
+            self.write(f"o/artifacts/{name}", "mine")
+        os.mkfifo(f"{out}/artifacts/pipe.tar.gz")
+        shutil.copyfile(f"{out}/artifacts/job-hf.tar.gz", f"{out}/artifacts/whole-hf.tar.gz")
+        items, notes = self.items(out, 0)
+        self.assertEqual(set(notes), {f"artifacts/{name}" for name in ("ck", "bf16", "b", "folder", "notes.txt", "mine.tar.gz", "mine.safetensors",
+                                                                      "mine-hf.tar.gz", "mine.shard", "pipe.tar.gz")})
+        self.assertIn("artifacts/whole-hf.tar.gz", items)
+        self.assertIn("a checkpoint that this run did not make", notes["artifacts/ck"])
+        self.assertIn("not a tar.gz", notes["artifacts/mine.tar.gz"])
+        events = [line for line in s.file_lines(f"{out}/events.jsonl") if b'"hf"' not in line]
+        self.write("o/events.jsonl", b"\n".join(events) + b"\n")
+        self.write("o/artifacts/job-hf.tar.gz", "damaged")  # no event tells of it, but the run gives that name
+        items, _ = self.items(out)
+        self.assertEqual([path for path, e in items.items() if not e["intact"]], ["artifacts/job-hf.tar.gz"])
+
+    # ---- checkpoints of others, or elsewhere
+
+    def test_checkpoints_of_another_run(self):
+        """All of them, or an older one; a job.yaml; links of a finished run that lead to other steps."""
+        other, job = self.path("other"), f"{self.out}/job.yaml"
+        self.assertExit(s.run("run", job, "--out", other, "--train.seed", 7, "--log.level", "error"), 0)
+        wrong = lambda items: {path for path, e in items.items() if not e["intact"]}
+        again = lambda out: s.run("run", job, "--out", out, "--log.level", "warn")
+        out = self.copy()
+        shutil.rmtree(f"{out}/checkpoints")
+        shutil.copytree(f"{other}/checkpoints", f"{out}/checkpoints", symlinks=True)
+        items, _ = self.items(out)
+        steps = {f"checkpoints/{name}" for name in os.listdir(f"{out}/checkpoints") if name.startswith("step-")}
+        self.assertEqual(wrong(items), steps)
+        self.assertIn("is of another run", items[min(steps)]["why"])
+        self.assertRefused(again(out), 65, "is of another run", "train.seed")
+        out = self.copy()
+        old = min(name for name in os.listdir(f"{out}/checkpoints") if name.startswith("step-"))
+        self.assertNotIn(old, map(lambda name: os.readlink(f"{out}/checkpoints/{name}"), ("latest", "best")))
+        source = next(name for name in sorted(os.listdir(f"{other}/checkpoints")) if name.startswith("step-"))
+        shutil.rmtree(f"{out}/checkpoints/{old}")
+        shutil.copytree(f"{other}/checkpoints/{source}", f"{out}/checkpoints/{source}", dirs_exist_ok=True)
+        items, _ = self.items(out)
+        self.assertEqual(wrong(items), {f"checkpoints/{source}"})
+        self.assertExit(again(out), 0, f"{source} is of another run", "it can't be made again; remove it")
+        out = self.copy()
+        shutil.copyfile(f"{other}/job.yaml", f"{out}/job.yaml")
+        items, _ = self.items(out)
+        self.assertEqual(wrong(items), {"job.yaml"})
+        self.assertIn("train.seed is 7", items["job.yaml"]["why"])
+        self.assertEqual(again(out).err, "")
+        self.intact(out, "intact: ")
+
+    def test_links_of_a_finished_run(self):
+        out = self.copy()
+        names = sorted(name for name in os.listdir(f"{out}/checkpoints") if name.startswith("step-"))
+        for link in ("latest", "best"):
+            right = os.readlink(f"{out}/checkpoints/{link}")
+            for name in names:
+                if name == right:
+                    continue
+                os.remove(f"{out}/checkpoints/{link}")
+                os.symlink(name, f"{out}/checkpoints/{link}")
+                items, _ = self.items(out)
+                self.assertEqual([path for path, e in items.items() if not e["intact"]], [f"checkpoints/{link}"])
+                self.assertIn(f"leads to step {int(name[5:])}, but a finished run's leads to step {int(right[5:])}", items[f"checkpoints/{link}"]["why"])
+                self.assertExit(s.run("run", f"{out}/job.yaml", "--out", out, "--log.level", "warn"), 0)
+                self.intact(out, "intact: ")
+        last = os.readlink(f"{out}/checkpoints/latest")
+        shutil.rmtree(f"{out}/checkpoints/{last}")
+        items, _ = self.items(out)
+        self.assertIn("the run ended there", items[f"checkpoints/{last}"]["why"])
+
+    def test_backup_without_checkpoints(self):
+        """The folder that job.yaml names is the original's: it is no part of the copy."""
+        out = self.copy()
+        self.intact(out, "intact: ")
+        shutil.rmtree(f"{out}/checkpoints")
+        with open(f"{out}/job.yaml", encoding="utf-8") as file:
+            job = file.read()
+        self.assertIn("dir: <out>/checkpoints", job)
+        for _ in range(2):  # as the program writes it, and as a user may
+            items, _ = self.items(out)
+            self.assertEqual([path for path, e in items.items() if not e["intact"]], ["checkpoints"])
+            self.assertIn("is missing", items["checkpoints"]["why"])
+            self.assertFalse(any(path.startswith("/") for path in items), items)
+            self.write("o/job.yaml", job.replace("dir: <out>/checkpoints", f"dir: {self.root}/./o/checkpoints"))
+        events = [line for line in s.file_lines(f"{out}/events.jsonl") if not any(word in line for word in (b'"export"', b'"end"'))]
+        self.write("o/events.jsonl", b"\n".join(events) + b"\n")  # under way
+        os.mkdir(f"{out}/checkpoints")
+        items, _ = self.items(out)
+        self.assertIn("holds no checkpoint, but the run's events tell of one of step", items["checkpoints"]["why"])
+
+    def test_checkpoints_elsewhere(self):
+        out, elsewhere = self.path("e"), self.path("elsewhere")
+        self.assertExit(s.run("run", f"{self.out}/job.yaml", "--out", out, "--checkpoints.dir", elsewhere, "--train.max_steps", 2, "--log.level", "error"), 0)
+        _, notes = self.items(out, 0)
+        self.assertEqual(notes, {})
+        os.mkdir(f"{out}/checkpoints")
+        items, notes = self.items(out, 0)
+        self.assertIn(f"{elsewhere}/step-00000002", items)
+        self.assertIn("is another folder", notes["checkpoints"])
+        os.rename(elsewhere, self.path("gone"))
+        items, _ = self.items(out)
+        self.assertIn("is missing", items[elsewhere]["why"])
+        os.rmdir(f"{out}/checkpoints")
+        shutil.copytree(self.path("gone"), f"{out}/checkpoints", symlinks=True)  # a backup that took them along
+        items, _ = self.items(out, 0)
+        self.assertIn("checkpoints/step-00000002", items)
+
+    def test_report_that_is_no_file(self):
+        for name in ("report.json", "report.md"):
+            for make in (os.mkfifo, lambda p: os.symlink("/dev/zero", p), os.mkdir, lambda p: os.symlink(os.path.basename(p), p)):
+                for told in (True, False):
+                    out = self.copy()
+                    if not told:
+                        self.untold(out)
+                    os.remove(f"{out}/{name}")
+                    make(f"{out}/{name}")
+                    items, _ = self.items(out)
+                    self.assertEqual([path for path, e in items.items() if not e["intact"]], [name])
+
+    def test_report_without_facts(self):
+        """Of an older run, whose events tell of no hash."""
+        for text, why in (("{}", "no report of a run"), ('{"val": {}}', "no report of a run"), ('{"val": {}, "run_id": "0123"}', "is of another run")):
+            out = self.copy()
+            self.untold(out)
+            self.write("o/report.json", text)
+            items, _ = self.items(out)
+            self.assertTrue(any(why in e.get("why", "") for e in items.values()), items)
+            self.assertExit(s.run("run", f"{out}/job.yaml", "--out", out, "--log.level", "warn"), 0, "no report of this run", "made again")
+            self.intact(out, "intact: ")
 
     def test_artifact_that_has_no_end(self):
         """Refused at once, with and without --verify."""
