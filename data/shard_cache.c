@@ -168,6 +168,16 @@ static enum status shard_commit(struct shard *out, const struct wanted *wanted, 
     return status_set(STATUS_IO, "%s: another process replaced it with a shard of another key", wanted->path);
 }
 
+// What is no file can't be replaced by one; a damaged file can. Asked before anything is read for it, by --dry-run too.
+static enum status wanted_fits(const struct wanted *wanted) {
+    struct stat info;
+    bool bad = stat(wanted->path, &info) == 0 && !S_ISREG(info.st_mode);
+    return bad ? status_set(STATUS_USAGE,
+                            "data.cache: %s is %s, and has a shard's name: remove it, or choose another data.cache",
+                            wanted->path, S_ISDIR(info.st_mode) ? "a folder" : "no regular file")
+               : STATUS_OK;
+}
+
 enum status shard_prepare(struct shard *out, bool *made, const char *cache, enum source_split split,
                           const struct source *source, const struct labels *labels, const struct tokenizer *tokenizer,
                           const struct shard_options *options, struct pool *pool) {
@@ -178,6 +188,8 @@ enum status shard_prepare(struct shard *out, bool *made, const char *cache, enum
     bool hit = false;
     *out = (struct shard){0};
     enum status status = wanted_make(&wanted, cache, split, source, labels, tokenizer, options);
+    if (status == STATUS_OK)
+        status = wanted_fits(&wanted);
     if (status != STATUS_OK)
         goto done;
     hit = cache_hit(out, wanted.path, wanted.key, source, false);

@@ -136,6 +136,14 @@ class Kinds(test_places.Places):
                 make[kind](path)
                 self.refused(self.keys(self.path(f"r{i}")), f": {path} is ", kind)
 
+    def test_a_shard(self):
+        out = self.copy()
+        path = os.path.join(out, "shards", sorted(os.listdir(f"{out}/shards"))[0])
+        for make, kind in ((os.makedirs, "a folder"), (os.mkfifo, "no regular file")):
+            os.path.isdir(path) and os.rmdir(path) or os.path.isfile(path) and os.remove(path)
+            make(path)
+            self.refused(self.keys(out, steps=4), f"data.cache: {path} is {kind}, and has a shard's name: remove it", verbs=("run", "dry"))
+
     def test_a_run_among_checkpoints(self):
         for name in ("latest", "best", "step-00000002"):
             self.assertExit(s.run("run", *self.keys(self.path("c", name))), 0)
