@@ -16,7 +16,9 @@ MARKS = (b"QQsecretQQ", b"QQSECRETQQ")  # in every one of them
 PASSWORD = "QQsecretQQpassword"
 URLS = (f"s3://user:{PASSWORD}@bucket/prefix", f"https://{PASSWORD}@host/repo", f"https://host/model.bin?X-Amz-Signature={PASSWORD}&x=1",
         f"https://user:{PASSWORD}" + "x" * 200 + "@host/a", f"https://host/x#access_token={PASSWORD}", f"//user:{PASSWORD}@host/a",
-        f"http:/user:{PASSWORD}@host/a", f"a/https:/user:{PASSWORD}@host", f"https://host;pw={PASSWORD}")
+        f"http:/user:{PASSWORD}@host/a", f"a/https:/user:{PASSWORD}@host", f"https://host;pw={PASSWORD}",
+        f"https:user:{PASSWORD}@host", f"s3:key:{PASSWORD}@bucket", f"https://host/x%3Ftoken={PASSWORD}", f"/mnt//user:{PASSWORD}@host/x", f"user:{PASSWORD}@host:/x",
+        "hf_" + "QQsecretQQ" * 3 + "abcd")
 
 
 def texts_of(path):

@@ -38,6 +38,15 @@ static void test_masked(void **state) {
     masked("https:///u:pa55@h", "https:///***@h");
     masked("https:\\\\u:pa55@h", "https:\\\\***@h");
     masked("https://h;pw=abcdef", "https://h;pw=***");
+    masked("https:user:pa55@host", "https:***@host");
+    masked("s3:key:pa55@bucket", "s3:***@bucket");
+    masked("S3:/key:pa55@bucket", "S3:/***@bucket");
+    masked("https://h/x%3Ftoken=abcdef", "https://h/x%3Ftoken=***");
+    masked("https://h/x%3ftoken%3Dab%26cd", "https://h/x%3ftoken%3D***");
+    masked("https://h/x?token%3dabcdef&y=wxyz", "https://h/x?token%3d***&y=***");
+    masked("/mnt//user:pa55@host/x", "/mnt//***@host/x");
+    masked("user:pa55@host:/path", "***@host:/path");
+    masked("open 'user:p@55@host.org:~/x': no", "open '***@host.org:~/x': no");
     masked("hf_" THIRTY, "hf_***");
     masked("hf_" THIRTY "4x", "hf_***");
     masked("a/hf_" THIRTY "/b", "a/hf_***/b");
@@ -62,7 +71,16 @@ static void test_left_alone(void **state) {
         "https://h/a?b=",
         "https://h/a b=c?d=e",
         "12:30 /a/b",
-        "a//b:c@d",
+        "a//b@c/d",
+        "a//b:c/d@e",
+        "10:30@host",
+        "user@host:/path",
+        "a:b@c:d",
+        "mys3:k:s@b",
+        "https:8080/a",
+        "https://h/a%3Fb",
+        "https://h/a%20b=c",
+        "https://h/a%",
         "//b@c/d",
         "/a:/b:c@d",
         "c:/b:c@d",
