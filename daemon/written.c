@@ -95,10 +95,19 @@ enum status written_file(const char *folder, const char *name, bool ours) {
 
 // ---- all of a run's
 
+// Its checkpoints tell of a run whose events are lost.
+static bool has_steps(const struct job *job) {
+    struct steps steps = {0};
+    bool any = file_is_in(job->checkpoints.dir, job->out) && steps_list(&steps, job->checkpoints.dir) == STATUS_OK &&
+               steps.n > 0;
+    steps_release(&steps);
+    return any;
+}
+
 // A run was here: what has its names is its. What can't be read is looked at by who reads it.
 static bool was_here(const struct job *job) {
     struct events_previous previous;
-    return events_look(&previous, job->out) != STATUS_OK || previous.any;
+    return events_look(&previous, job->out) != STATUS_OK || previous.any || has_steps(job);
 }
 
 static enum status archives_check(const struct job *job, bool ours) {

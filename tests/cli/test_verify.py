@@ -557,6 +557,21 @@ class Verify(s.Case):
         self.assertExit(again(), 0)
         self.intact(out, "intact: ")
 
+    def test_lost_parts_are_made_again(self):
+        """Whatever of a finished run is gone: the same start brings the folder back."""
+        for name in ("events.jsonl", "job.yaml", "report.json", "report.md", "model", "artifacts", "shards", "checkpoints/latest", "checkpoints/best",
+                     "model/config.json", "artifacts/job-hf.tar.gz", "checkpoints/step-00000004"):
+            with self.subTest(name=name):
+                out = self.copy()
+                path = f"{out}/{name}"
+                if os.path.isdir(path) and not os.path.islink(path):
+                    shutil.rmtree(path)
+                else:
+                    os.remove(path)
+                self.assertEqual(self.verify(out).rc, 0 if name == "shards" else 65)
+                self.assertExit(s.run("run", f"{self.out}/job.yaml", "--out", out, "--log.level", "error"), 0)
+                self.intact(out, "intact: ")
+
     def test_copied_step(self):
         """A whole checkpoint under another step's name."""
         out = self.copy()
