@@ -9,8 +9,8 @@
 // STATUS_USAGE if <folder>/<name> can't become a file; if it is there and not `ours`; or if it is a link to what
 // belongs to another run.
 enum status written_file(const char *folder, const char *name, bool ours);
-// That, and file_place, of all that a run writes below its out, in checkpoints.dir and in data.cache. Where no run was, what is there
-// under the names that it gives is the user's.
+// That, and file_place, of all that a run writes below its out, in checkpoints.dir and in data.cache. Where no run was,
+// what is there under the names that it gives is the user's.
 enum status written_check(const struct job *job);
 
 #endif
