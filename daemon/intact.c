@@ -4,22 +4,9 @@
 #include "export/sums.h"
 #include "train/base.h"
 
-#include <string.h>
-
-// The card is text for people, who may edit it.
-static enum status intact_files(const struct sums *sums, const char *folder) {
-    for (size_t i = 0; i < sums->n; i++)
-        if (strcmp(sums->at[i].name, "README.md") != 0)
-            TRY(sums_check_file(&sums->at[i], folder));
-    return STATUS_OK;
-}
-
 enum status intact_check(const char *key, const char *folder) {
-    struct sums sums;
-    enum status status = sums_read(&sums, folder);
-    if (status == STATUS_OK)
-        status = intact_files(&sums, folder);
-    sums_release(&sums);
+    bool listed;
+    enum status status = sums_usable(&listed, folder);
     if (status != STATUS_DATA)
         return status;
     char why[900];

@@ -180,7 +180,7 @@ static bool run_same_artifact(const struct trainer *t, const struct exporter *ex
 static enum status run_check_model(const struct history_exports *exports, const char *folder) {
     const struct history_export *told = history_exported(exports, "model");
     bool listed;
-    TRY(sums_verify(&listed, folder));
+    TRY(sums_usable(&listed, folder));
     if (!listed)
         return status_set(STATUS_DATA, "%s/" SUMS_NAME ": is missing", folder);
     return published_check_model(folder, told ? told->sha256 : "");

@@ -91,8 +91,7 @@ static bool is_step(const struct taken_ask *ask, const struct level *level) {
 
 static bool is_made(const struct taken_ask *ask, const struct level *level) {
     for (size_t i = 0; taken_made[i]; i++) {
-        bool may = level->self && ((ask->as == TAKEN_MODEL && strcmp(level->name, "model") == 0) ||
-                                   (ask->as == TAKEN_ARCHIVES && strcmp(level->name, "artifacts") == 0));
+        bool may = level->self && ask->as == TAKEN_ARCHIVES && strcmp(level->name, "artifacts") == 0;
         if (!may && is_of_run(level->at, taken_made[i], ask))
             return true;
     }

@@ -10,7 +10,8 @@
 #include <sys/stat.h>
 
 #define SUM_DIGITS 64
-#define SUM_NAMED 3 // names of files that differ in one message
+#define POINTER_MAX ((size_t)1024) // bytes of a Git LFS pointer: its text is shorter
+#define SUM_NAMED 3                // names of files that differ in one message
 
 void sums_release(struct sums *sums) {
     for (size_t i = 0; i < sums->n; i++)
@@ -176,6 +177,18 @@ enum status sums_write(const char *folder) {
 
 // ---- comparing
 
+// What a clone without Git LFS has in a large file's place says more than that it is another.
+static enum status sums_differs(const char *path, size_t size) {
+    char *bytes = NULL;
+    enum status status = size <= POINTER_MAX ? file_read(&bytes, &size, path, POINTER_MAX) : STATUS_OK;
+    if (status == STATUS_OK && bytes)
+        status = file_pointer_check(bytes, size, path);
+    free(bytes);
+    if (status != STATUS_OK)
+        return status;
+    return status_set(STATUS_DATA, "%s: its SHA-256 is not the one of " SUMS_NAME " (damaged or edited)", path);
+}
+
 enum status sums_check_file(const struct sum *sum, const char *folder) {
     struct stat info;
     char sha256[65] = "", *path = path_join(folder, sum->name);
@@ -185,7 +198,7 @@ enum status sums_check_file(const struct sum *sum, const char *folder) {
     else if (path)
         status = hash_sha256_file(sha256, path);
     if (status == STATUS_OK && strcmp(sha256, sum->sha256) != 0)
-        status = status_set(STATUS_DATA, "%s: its SHA-256 is not the one of " SUMS_NAME " (damaged or edited)", path);
+        status = sums_differs(path, (size_t)info.st_size);
     free(path);
     return status;
 }
@@ -226,12 +239,34 @@ enum status sums_check(size_t *others, const struct sums *sums, const char *fold
     return status;
 }
 
-enum status sums_verify(bool *listed, const char *folder) {
+// A card that is there counts as right.
+static void sums_drop_card(struct sums *sums, const char *folder) {
+    struct stat info;
+    struct sum *card = sums_find(sums, SUMS_CARD);
+    char *path = card ? path_join(folder, SUMS_CARD) : NULL;
+    if (path && stat(path, &info) == 0 && S_ISREG(info.st_mode)) {
+        free(card->name);
+        *card = sums->at[--sums->n];
+    }
+    free(path);
+}
+
+static enum status sums_check_all(bool *listed, const char *folder, bool card) {
     struct sums sums;
     *listed = true;
     TRY(sums_read(&sums, folder));
     *listed = sums.n > 0;
+    if (!card)
+        sums_drop_card(&sums, folder);
     enum status status = *listed ? sums_check(NULL, &sums, folder) : STATUS_OK;
     sums_release(&sums);
     return status;
+}
+
+enum status sums_verify(bool *listed, const char *folder) {
+    return sums_check_all(listed, folder, true);
+}
+
+enum status sums_usable(bool *listed, const char *folder) {
+    return sums_check_all(listed, folder, false);
 }

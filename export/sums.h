@@ -13,6 +13,7 @@
 #include <stddef.h>
 
 #define SUMS_NAME "finetuned.sha256"
+#define SUMS_CARD "README.md"
 #define SUMS_MAX ((size_t)1 << 20) // bytes of the list
 #define SUMS_FILES 4096            // lines
 
@@ -49,5 +50,7 @@ enum status sums_check_file(const struct sum *sum, const char *folder);
 // The whole: a folder that has a list (`listed`) is as that says; STATUS_DATA: what is not, or a list that can't be
 // read.
 enum status sums_verify(bool *listed, const char *folder);
+// Likewise for who makes something of it, or would make it again: the card is text for people, who may have edited it.
+enum status sums_usable(bool *listed, const char *folder);
 
 #endif

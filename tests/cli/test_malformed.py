@@ -328,7 +328,7 @@ FLAGS = [
     ("export over the working directory", nothing, ["export", "--from", "m", "--to", "hf", "--out", "."], 64, ("--out", "working directory")),
     ("export above the working directory", nothing, ["export", "--from", "m", "--to", "hf", "--out", ".."], 64, ("--out", "working directory")),
     ("export over the root", nothing, ["export", "--from", "{m}", "--to", "hf", "--out", "/"], 64, ("--out /", "working directory")),
-    ("export to a link to nothing", lambda f: os.symlink("none", f.path("e")), ["export", "--from", "{m}", "--to", "hf", "--out", "{e}"], 64, ("{e}", "No such file")),
+    ("export to a link to nothing", lambda f: os.symlink("none", f.path("e")), ["export", "--from", "{m}", "--to", "hf", "--out", "{e}"], 74, ("{e}", "leads to none, which is not there")),
     ("export of nothing", nothing, ["export", "--from", "{none}", "--to", "hf", "--out", "{e}"], 65, ("{none}", "neither a model directory")),
     ("inspect of text", nothing, ["inspect", "{job.yaml}"], 65, ("{job.yaml}",)),
     ("inspect of nothing", nothing, ["inspect", "{none}"], 65, ("{none}",)),

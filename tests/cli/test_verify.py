@@ -212,6 +212,10 @@ class Verify(s.Case):
         again = lambda: s.run("run", f"{out}/job.yaml", "--out", out, "--log.level", "warn")
         self.assertExit(again(), 0)
         self.assertEqual(os.stat(f"{out}/model").st_ino, before)
+        append(f"{out}/model/README.md", b"my words\n")  # the card may be edited: verify says so, the start leaves it
+        self.assertExit(s.run("inspect", "--verify", out), 65, "README.md", "damaged or edited")
+        self.assertExit(again(), 0)
+        self.assertEqual(s.file_lines(f"{out}/model/README.md")[-1], b"my words")
         flip(f"{out}/model/model.safetensors", os.path.getsize(f"{out}/model/model.safetensors") - 100)
         self.assertExit(again(), 0, "model.safetensors", "made again")
         self.intact(out, "intact: ")
@@ -223,7 +227,8 @@ class Verify(s.Case):
     def test_damaged_model_is_no_source(self):
         """Nothing makes a model, with hashes of its own, of one that its list says is damaged."""
         out = self.copy()
-        model, job = f"{out}/model", f"{out}/job.yaml"
+        model, job, whole = f"{out}/model", f"{out}/job.yaml", self.path("whole")
+        shutil.copytree(model, whole)
         flip(f"{model}/model.safetensors", os.path.getsize(f"{model}/model.safetensors") - 100)
         made = self.path("made")
         base = ("--model.base", model, "--out", made)
@@ -233,6 +238,11 @@ class Verify(s.Case):
             for verb in (("run",), ("run", "--dry-run"), ("sweep",)):
                 self.assertRefused(s.run(*verb, job, *base, ranks=ranks), 65, "model.base", "model.safetensors", "finetuned.sha256")
         self.assertFalse(os.path.exists(made))
+        with open(f"{model}/model.safetensors", "wb") as file:
+            file.write(b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"0" * 64 + b"\nsize 5\n")
+        self.assertRefused(s.run("export", "--from", model, "--to", "hf", "--out", made), 65, "--from", "model.safetensors", "Git LFS pointer")
+        shutil.copy(f"{whole}/model.safetensors", model)
+        flip(f"{model}/model.safetensors", os.path.getsize(f"{model}/model.safetensors") - 100)
         os.remove(f"{model}/finetuned.sha256")  # what was meant is taken
         self.assertExit(s.run("export", "--from", model, "--to", "hf", "--out", made), 0)
         self.assertExit(s.run("run", job, "--model.base", model, "--out", self.path("made-of-it"), "--train.max_steps", 1), 0)
@@ -300,13 +310,16 @@ class Verify(s.Case):
         other = self.path("other")
         job = f"{self.out}/job.yaml"
         self.assertExit(s.run("run", job, "--out", other, "--train.seed", 7, "--train.max_steps", 2, "--log.level", "error"), 0)
+        exported = self.path("exported")
+        self.assertExit(s.run("export", "--from", f"{other}/checkpoints/latest", "--to", "hf", "--out", exported), 0)
 
         def model(out):
             shutil.rmtree(f"{out}/model")
             shutil.copytree(f"{other}/model", f"{out}/model")
 
         def step(out):
-            self.assertExit(s.run("export", "--from", f"{other}/checkpoints/latest", "--to", "hf", "--out", f"{out}/model"), 0)
+            shutil.rmtree(f"{out}/model")
+            shutil.copytree(exported, f"{out}/model")
 
         def archive(out, kind="hf"):
             shutil.copyfile(f"{other}/artifacts/job-{kind}.tar.gz", f"{out}/artifacts/job-{kind}.tar.gz")
