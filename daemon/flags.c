@@ -224,6 +224,14 @@ enum status flags_parse_job(struct job_words *out, const struct verb_flags *spec
     return out->file ? flags_job_file(spec, out->file) : STATUS_OK;
 }
 
+bool job_words_give(const struct job_words *words, const char *flag) {
+    size_t size = strlen(flag);
+    for (size_t i = 0; i < words->n_options; i++)
+        if (strncmp(words->options[i], flag, size) == 0 && (!words->options[i][size] || words->options[i][size] == '='))
+            return true;
+    return false;
+}
+
 void job_words_release(struct job_words *words) {
     free(words->options);
     *words = (struct job_words){0};

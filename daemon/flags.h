@@ -51,6 +51,8 @@ struct job_words {
     size_t n_options;
 };
 enum status flags_parse_job(struct job_words *out, const struct verb_flags *spec, int argc, char **argv, bool *helped);
+// Whether "--key" is among the options.
+bool job_words_give(const struct job_words *words, const char *flag);
 void job_words_release(struct job_words *words);
 
 // Logs the error and gives its exit code.

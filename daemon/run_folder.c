@@ -123,9 +123,14 @@ bool run_folder_is_out(const char *folder, const struct job *job) {
     return is;
 }
 
+static char *file_folder(const char *file) {
+    const char *slash = strrchr(file, '/');
+    return slash ? strndup(file, slash == file ? 1 : (size_t)(slash - file)) : strdup(".");
+}
+
 char *run_folder_moved(const char *file, const struct job *job) {
     const char *slash = strrchr(file, '/'), *name = slash ? slash + 1 : file;
-    char *folder = slash ? strndup(file, slash == file ? 1 : (size_t)(slash - file)) : strdup(".");
+    char *folder = file_folder(file);
     char *events = folder && strcmp(name, "job.yaml") == 0 ? folder_file(folder, "events.jsonl") : NULL;
     if (events && !run_folder_is_out(folder, job)) {
         free(events);
@@ -136,33 +141,84 @@ char *run_folder_moved(const char *file, const struct job *job) {
     return NULL;
 }
 
-// A folder that was kept below the old out, and not where it is by itself, is to be found below the new one.
-static void moved_below(struct text *out, const struct run_folder *run, const char *key, const char *value,
-                        const char *by_itself) {
-    char *real = NULL, *old = NULL;
-    if (file_real(&real, value) == STATUS_OK && file_real(&old, run->job->out) == STATUS_OK && file_is_in(real, old)) {
+// Where a folder that was kept below the old out, and not where it is by itself, is to be found below `folder`:
+// malloc'ed; NULL: it lies elsewhere.
+static char *moved_place(const char *value, const char *by_itself, const char *old_out, const char *folder) {
+    char *real = NULL, *old = NULL, *now = NULL;
+    if (file_real(&real, value) == STATUS_OK && file_real(&old, old_out) == STATUS_OK && file_is_in(real, old)) {
         const char *below = real + strlen(old);
         below += strspn(below, "/");
-        char *now = strcmp(below, by_itself) == 0 ? NULL : path_join(run->path, below);
-        if (now)
-            text_printf(out, " --%s %s", key, now);
-        free(now);
+        now = strcmp(below, by_itself) == 0 ? NULL : path_join(folder, below);
     }
     free(real);
     free(old);
+    return now;
 }
 
-// The command that goes on here, whatever out the job has.
+bool run_folder_moved_flags(struct text *out, const struct job *then, const char *folder,
+                            const struct job_words *given) {
+    const struct {
+        const char *flag, *value, *by_itself;
+    } kept[] = {{"--checkpoints.dir", then->checkpoints.dir, "checkpoints"},
+                {"--data.cache", then->data.cache, "shards"}};
+    bool any = false;
+    text_printf(out, " --out %s", folder);
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
+        if (given && job_words_give(given, kept[i].flag))
+            continue;
+        char *now = moved_place(kept[i].value, kept[i].by_itself, then->out, folder);
+        if (now)
+            text_printf(out, " %s %s", kept[i].flag, now);
+        any = any || now;
+        free(now);
+    }
+    return any;
+}
+
+// Whether a run wrote that job file. Those of older versions have no such line, but lie beside their events.
+static bool job_is_runs(const char *file) {
+    const char *slash = strrchr(file, '/');
+    char *bytes = NULL, *folder = NULL, *events = NULL;
+    if (file_check_regular(file) != STATUS_OK) // a pipe is read once
+        return false;
+    bool is = file_read(&bytes, NULL, file, JOB_FILE_MAX) == STATUS_OK &&
+              strncmp(bytes, JOB_FILE_WRITTEN, strlen(JOB_FILE_WRITTEN)) == 0;
+    if (!is && strcmp(slash ? slash + 1 : file, "job.yaml") == 0 && (folder = file_folder(file)))
+        is = (events = folder_file(folder, "events.jsonl")) != NULL;
+    free(events);
+    free(folder);
+    free(bytes);
+    return is;
+}
+
+enum status run_folder_check_moved(const struct job *job, const struct job_words *words) {
+    struct job *then = NULL;
+    struct text flags = {0};
+    enum status status = STATUS_OK;
+    if (!words->file || !job_is_runs(words->file))
+        return STATUS_OK;
+    TRY(job_read(&then, words->file, NULL, 0, JOB_NEED_NOTHING));
+    if (then->out && !run_folder_is_out(then->out, job) && run_folder_moved_flags(&flags, then, job->out, words))
+        status = status_set(STATUS_USAGE,
+                            "%s was written by the run in %s, and a run in %s would use what that keeps there: with "
+                            "your other flags, start `finetuned run %s%s`",
+                            words->file, then->out, job->out, words->file, flags.failed ? "" : text_string(&flags));
+    text_release(&flags);
+    job_free(then);
+    return status;
+}
+
+void run_folder_command(struct text *out, const char *folder, const struct job *then) {
+    text_printf(out, "finetuned run %s/job.yaml", folder);
+    if (then && !run_folder_is_out(folder, then))
+        run_folder_moved_flags(out, then, folder, NULL);
+}
+
 static void onwards_line(struct text *out, const struct run_folder *run) {
     text_puts(out, "To go on: `");
     if (run->world > 1)
         text_printf(out, "mpirun -n %llu ", (unsigned long long)run->world);
-    text_printf(out, "finetuned run %s/job.yaml", run->path);
-    if (run->job && !run_folder_is_out(run->path, run->job)) {
-        text_printf(out, " --out %s", run->path);
-        moved_below(out, run, "checkpoints.dir", run->job->checkpoints.dir, "checkpoints");
-        moved_below(out, run, "data.cache", run->job->data.cache, "shards");
-    }
+    run_folder_command(out, run->path, run->job);
     text_puts(out, "`");
     if (run->world > 1)
         text_printf(out, " (it was started with %llu ranks)", (unsigned long long)run->world);

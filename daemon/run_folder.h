@@ -5,6 +5,7 @@
 
 #include "base/job.h"
 #include "base/text.h"
+#include "daemon/flags.h"
 
 #include <jansson.h>
 
@@ -26,6 +27,15 @@ void run_folder_close(struct run_folder *run);
 bool run_folder_is_out(const char *folder, const struct job *job);
 // The run's folder whose job.yaml `file` is (malloc'ed), where that job's out is another folder; else NULL.
 char *run_folder_moved(const char *file, const struct job *job);
+// Adds the flags that take the run of a job to `folder`, --out and what it kept below its old out: " --out F
+// --checkpoints.dir F/ck"; of the latter not what `given` (NULL: nothing) gives. False: there is only --out.
+bool run_folder_moved_flags(struct text *out, const struct job *then, const char *folder,
+                            const struct job_words *given);
+// Adds the command that goes on in the folder, whatever out its job has (NULL: there is none).
+void run_folder_command(struct text *out, const char *folder, const struct job *then);
+// STATUS_USAGE, with the command that serves: the words' job file was written by a run for its own out, is started for
+// another one, and what was kept below the old one would be trained on there.
+enum status run_folder_check_moved(const struct job *job, const struct job_words *words);
 
 // Progress of a run that has not ended, and its report, as Markdown.
 void run_folder_markdown(struct text *out, const struct run_folder *run);

@@ -6,10 +6,12 @@
 #include "base/file.h"
 #include "checkpoints/steps.h"
 #include "daemon/run_export.h"
+#include "daemon/run_folder.h"
 #include "train/history.h"
 #include "train/report_sums.h"
 #include "train/report_text.h"
 
+#include <inttypes.h>
 #include <math.h>
 
 // ---- scores
@@ -75,6 +77,11 @@ static bool key_completes(const char *key) {
     return false;
 }
 
+// A run that goes on takes the precision that it has over, where none is asked for.
+static bool key_adopts(const char *key, const char *now) {
+    return strcmp(key, "train.precision") == 0 && strcmp(now, "auto") == 0;
+}
+
 // "auto" and the number that it comes to are the same run: that is for the run to say.
 static bool key_resolves(const char *key) {
     return strcmp(key, "train.parts") == 0 || strcmp(key, "train.precision") == 0;
@@ -93,7 +100,7 @@ static enum status cell_compare(bool *settled, const struct sweep_cell *cell, co
         if (!job_key_defines_run(i) && !key_completes(key))
             continue;
         char *a = job_value(then, key), *b = job_value(cell->job, key);
-        bool same = a && b && strcmp(a, b) == 0;
+        bool same = a && b && (strcmp(a, b) == 0 || key_adopts(key, b));
         *settled = *settled && same;
         if (!same && job_key_defines_run(i) && !key_resolves(key))
             status = cell_refuse(cell, key, a ? a : "", b ? b : "");
@@ -138,22 +145,59 @@ static enum status cell_begun(bool *begun, const struct sweep_cell *cell) {
     return STATUS_OK;
 }
 
+// A run that ended, without its checkpoints: it may stay as it is, but is not begun anew, which would replace its model
+// and report. (A run refuses the same.)
+static bool cell_ended(const struct sweep_cell *cell, const struct history *history) {
+    char *model = path_join(cell->job->out, "model"), *report = path_join(cell->job->out, REPORT_JSON);
+    bool has = (model && file_exists(model)) || (report && file_exists(report));
+    free(model);
+    free(report);
+    return history->end_step && has;
+}
+
+static enum status cell_refuse_gone(const struct sweep_cell *cell, const struct history *history) {
+    const char *out = cell->job->out;
+    char *path = path_join(out, "job.yaml");
+    struct job *then = NULL;
+    struct text command = {0};
+    if (path && file_exists(path) && job_read(&then, path, NULL, 0, JOB_NEED_NOTHING) == STATUS_OK)
+        run_folder_command(&command, out, then);
+    enum status status =
+        status_set(STATUS_DATA,
+                   "%s: its run ended at step %" PRIu64 ", its checkpoints are gone, and its model and report are not "
+                   "whole, or not all that this sweep asks for: bring %s back, %s%s%sor remove the folder; then start "
+                   "the sweep again",
+                   out, history->end_step, cell->job->checkpoints.dir, then ? "train it again from step 0 by `" : "",
+                   then && !command.failed ? text_string(&command) : "", then ? " --checkpoints.resume never`, " : "");
+    text_release(&command);
+    job_free(then);
+    free(path);
+    return status;
+}
+
+// Whether nothing is to be done. Without checkpoints the model can't be made again: it is looked into.
+static bool cell_done(struct sweep_cell *cell, const struct history *history, bool begun) {
+    const struct job *job = cell->job;
+    return strcmp(history->ended, "end") == 0 && run_outputs(job) &&
+           report_sums_check(&history->report, job->out) == STATUS_OK && (begun || run_keeps_model(job)) &&
+           sweep_cell_read(cell) == STATUS_OK;
+}
+
 static enum status cell_look(struct sweep_cell *cell, const struct sweep *s, const struct history *history) {
     bool settled = false, begun, diverged = strcmp(history->ended, "stop: nonfinite") == 0;
     TRY(cell_begun(&begun, cell));
+    bool gone = !begun && cell_ended(cell, history);
     cell->step = begun ? history->step : 0;
     enum status status = cell_same(&settled, s, cell, history);
-    if (!begun && status == STATUS_DATA)
+    if (!begun && !gone && status == STATUS_DATA)
         return STATUS_OK;
     TRY(status);
     if (settled && diverged) {
         cell->state = SWEEP_DIVERGED;
         cell->step = history->step;
-    }
-    if (settled && strcmp(history->ended, "end") == 0 && run_outputs(cell->job) &&
-        report_sums_check(&history->report, cell->job->out) == STATUS_OK && sweep_cell_read(cell) == STATUS_OK)
+    } else if (settled && cell_done(cell, history, begun))
         cell->state = SWEEP_DONE;
-    return STATUS_OK;
+    return gone && cell->state == SWEEP_WAITS ? cell_refuse_gone(cell, history) : STATUS_OK;
 }
 
 // ---- all of it

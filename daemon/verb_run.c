@@ -43,10 +43,13 @@ struct run_flags {
 // A job file that lies in a run's folder and is of another run: of where that folder was moved or copied from.
 static void run_warn_moved(const struct job *job, const struct run_flags *f) {
     char *folder = f->file ? run_folder_moved(f->file, job) : NULL;
+    struct text flags = {0};
     if (folder)
-        log_warn("%s is of the run in %s, but its out is %s: this start is of the run there; for the one in %s add "
-                 "--out %s",
-                 f->file, folder, job->out, folder, folder);
+        run_folder_moved_flags(&flags, job, folder, NULL);
+    if (folder && text_string(&flags))
+        log_warn("%s is of the run in %s, but its out is %s: this start is of the run there; for the one in %s add%s",
+                 f->file, folder, job->out, folder, text_string(&flags));
+    text_release(&flags);
     free(folder);
 }
 
@@ -115,13 +118,6 @@ const struct verb_flags verb_run_flags = {
                 "finetuned run job.yaml --train.lr 3e-5 --dry-run",
 };
 
-static bool gives_out(const struct job_words *words) {
-    for (size_t i = 0; i < words->n_options; i++)
-        if (strcmp(words->options[i], "--out") == 0 || strncmp(words->options[i], "--out=", 6) == 0)
-            return true;
-    return false;
-}
-
 int verb_run(int argc, char **argv) {
     enum status status = stop_install(); // first of all: a launcher may pass a signal on while we start
     signal(SIGPIPE, SIG_IGN);            // a closed standard output must not end a run
@@ -138,7 +134,9 @@ int verb_run(int argc, char **argv) {
                                      "--model.base, --data.dir and --data.task");
     if (status == STATUS_OK && !helped)
         status = job_read(&job, words.file, words.options, words.n_options, JOB_NEED_RUN);
-    given.file = gives_out(&words) ? NULL : words.file;
+    if (status == STATUS_OK && !helped)
+        status = run_folder_check_moved(job, &words);
+    given.file = job_words_give(&words, "--out") ? NULL : words.file;
     job_words_release(&words);
     if (status != STATUS_OK || helped)
         return helped ? 0 : verb_refused(status);

@@ -357,6 +357,35 @@ class Moved(Places):
         self.assertNotIn("its out is", s.run("run", f"{out}/job.yaml").err)
         self.assertNotIn("its out is", s.run("run", "job.yaml", cwd=out).err)
 
+    def test_kept_below_the_old_out(self):
+        """Nothing of a copy is trained in the original's folders, and nothing of a moved run begun anew at the old place."""
+        out, copy, moved = self.begun("a", **{"checkpoints.dir": "<out>/ck", "data.cache": "<out>/t"}), self.path("copy"), self.path("moved")
+        shutil.copytree(out, copy, symlinks=True)
+        rows = [(copy, [], f" --checkpoints.dir {copy}/ck --data.cache {copy}/t"), (copy, ["--data.cache", self.path("c")], f" --checkpoints.dir {copy}/ck"),
+                (copy, [f"--checkpoints.dir={copy}/ck"], f" --data.cache {copy}/t"), (self.path("new"), [], f" --checkpoints.dir {self.path('new')}/ck --data.cache {self.path('new')}/t")]
+        before = {name: os.stat(os.path.join(out, "ck", name)).st_mtime_ns for name in os.listdir(os.path.join(out, "ck"))}
+        for to, more, flags in rows:
+            self.refused([f"{copy}/job.yaml", "--out", to, "--train.max_steps", 4, *more], f"was written by the run in {out}", f"`finetuned run {copy}/job.yaml --out {to}{flags}`")
+        self.assertFalse(os.path.exists(self.path("new")))
+        self.assertIn(f"for the one in {copy} add --out {copy}{rows[0][2]}", s.run("run", f"{copy}/job.yaml", "--dry-run").err)
+        os.rename(out, moved)
+        for headless in (False, True):  # as an older version wrote it
+            result = s.run("run", f"{moved}/job.yaml", "--out", moved)
+            self.assertExit(result, 64, f"--out {moved} --checkpoints.dir {moved}/ck --data.cache {moved}/t`")
+            with open(os.path.join(moved, "job.yaml"), encoding="utf-8") as file:
+                text = file.read()
+            with open(os.path.join(moved, "job.yaml"), "w", encoding="utf-8") as file:
+                file.write(text.split("\n", 1)[1] if not headless else text)
+        self.assertFalse(os.path.exists(out))
+        self.assertExit(s.run(*result.err.split("`finetuned ")[1].split("`")[0].split(), "--train.max_steps", 3), 0)
+        self.assertEqual(s.events(moved, "resume")[-1]["step"], 2)
+        os.symlink("moved", out)  # the old name leads there: no other folder
+        self.assertExit(s.run("run", f"{moved}/job.yaml", "--out", out), 0)
+        os.remove(out)
+        shutil.move(moved, out)
+        self.assertEqual({name: os.stat(os.path.join(out, "ck", name)).st_mtime_ns for name in before if name.startswith("step")},
+                         {name: at for name, at in before.items() if name.startswith("step")})
+
 
 class Standing(Places):
     """What stands where a folder is to be made is named with its key, and a start that is refused leaves nothing."""

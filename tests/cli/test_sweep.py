@@ -427,6 +427,33 @@ class Mended(Sweep):
     def test_other_base(self):
         self.go("--model.base", s.model_make(self.path("other"), seed=8), rc=65, words=["emotion/lr-0.002-seed-1", "model.base"])
 
+    def test_checkpoints_that_were_removed(self):
+        """A cell that is whole stays in the table without them; one that is not is named, with a command that serves,
+        and the table stays as it was."""
+        for where in itertools.product(TASKS, RATES, SEEDS):
+            shutil.rmtree(os.path.join(cell(self.out, *where), "checkpoints"))
+        table, one = read(f"{self.out}/sweep.json"), cell(self.out, "emotion", RATES[0], "2")
+        for more in ([], ["--train.precision", "auto"]):
+            self.go(*more, words=["12 of 12 runs have ended before"])
+            self.assertEqual(read(f"{self.out}/sweep.json"), table)
+        self.go("--train.max_steps", 9, rc=65, words=[cell(self.out, "emotion", RATES[0], "1"), "its checkpoints are gone"])
+        self.go("--train.warmup", 0.5, rc=65, words=["train.warmup was"])
+        weights = f"{one}/model/model.safetensors"
+        with open(weights, "r+b") as file:
+            file.seek(-9, os.SEEK_END)
+            file.write(b"\x55" * 9)
+        command = f"finetuned run {one}/job.yaml --out {one} --checkpoints.resume never"  # a copy
+        for dry in ([], ["--dry-run"]):
+            self.go(*dry, rc=65, words=[f"{one}: its run ended at step", "its checkpoints are gone", f"`{command}`"])
+        self.assertEqual(read(f"{self.out}/sweep.json"), table)
+        self.assertExit(s.run(*command.split()[1:]), 0)
+        self.go("--sweep.seeds", "1,2,3,4", words=["12 of 16 runs have ended before"])
+        self.go(words=["12 of 12"])
+        self.assertEqual(self.sweep()["cells"], s.json_read(f"{self.whole()}/sweep.json")["cells"])
+        os.remove(f"{one}/job.yaml")
+        shutil.rmtree(f"{one}/checkpoints")
+        self.go(rc=65, words=[f"bring {one}/checkpoints back, or remove the folder"])
+
     def test_what_is_missing_is_made(self):
         """Also a report that was lost; other cells are not opened."""
         one, two = cell(self.out, "emotion", RATES[0], "2"), cell(self.out, "irony", RATES[1], "3")
