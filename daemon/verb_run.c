@@ -138,8 +138,10 @@ int verb_run(int argc, char **argv) {
         status = run_folder_check_moved(job, &words);
     given.file = job_words_give(&words, "--out") ? NULL : words.file;
     job_words_release(&words);
-    if (status != STATUS_OK || helped)
+    if (status != STATUS_OK || helped) {
+        job_free(job);
         return helped ? 0 : verb_refused(status);
+    }
     status = run_start(job, &given);
     job_free(job);
     return status == STATUS_OK ? verb_exit(status) : status_exit_code(status);
