@@ -115,14 +115,10 @@ static enum status places_taken(const struct job *job) {
     return status;
 }
 
-// The user's own job file: it would be replaced. A run has events.jsonl before its job.yaml; a job.yaml that was
-// copied without them begins as ours do.
+// The user's own job file: it would be replaced. A run has events.jsonl, still empty, before its job.yaml.
 static bool is_of_user(const struct job *job, const char *path) {
-    char *events = path_join(job->out, "events.jsonl"), *bytes = NULL;
-    bool ours = !file_named(path) || (events && file_named(events)) ||
-                (file_read(&bytes, NULL, path, JOB_FILE_MAX) == STATUS_OK &&
-                 strncmp(bytes, JOB_FILE_WRITTEN, strlen(JOB_FILE_WRITTEN)) == 0);
-    free(bytes);
+    char *events = path_join(job->out, "events.jsonl");
+    bool ours = !file_named(path) || (events && file_named(events)) || written_begun(job);
     free(events);
     return !ours;
 }

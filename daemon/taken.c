@@ -75,6 +75,30 @@ static bool is_of_run(const char *folder, const char *name, const struct taken_a
     return is;
 }
 
+// Whether `at` is or, of what is made as a whole, lies in what a run in another folder makes. Its shards may be shared.
+static bool is_anothers(const char *at, bool self) {
+    static const struct taken_ask nobody;
+    bool is = self && is_of_run(at, "checkpoints", &nobody);
+    for (size_t i = 0; taken_made[i]; i++)
+        is = is || is_of_run(at, taken_made[i], &nobody);
+    for (size_t i = 0; self && taken_written[i]; i++)
+        is = is || is_of_run(at, taken_written[i], &nobody);
+    return is;
+}
+
+char *taken_by(const char *path) {
+    char *at = strdup(path);
+    bool self = true;
+    for (char *slash; at && (slash = strrchr(at, '/')); self = false) {
+        bool is = is_anothers(at, self);
+        *slash = '\0';
+        if (is)
+            return at;
+    }
+    free(at);
+    return NULL;
+}
+
 static bool is_checkpoint(const char *folder) {
     return holds(folder, MANIFEST_NAME) && holds(folder, MANIFEST_FILE);
 }

@@ -33,6 +33,11 @@ struct taken_ask {
 // already is refused only in what is removed as a whole. Writes nothing; what is not there yet counts by its name.
 enum status taken_check(const struct taken_ask *ask);
 
+// The folder of the run whose own `path`, as file_real gives it, is: one of the files that it writes, its checkpoints,
+// or what is or lies in the folders that it makes; malloc'ed, or NULL. Any other folder below a run's, shards too, is
+// nobody's.
+char *taken_by(const char *path);
+
 // What a run makes below its out, and what it writes there besides; NULL behind the last.
 extern const char *const taken_made[], *const taken_written[];
 

@@ -152,14 +152,23 @@ static bool sweep_has(const struct job *job, const char *name) {
     return has;
 }
 
-// A run has events in its folder, a sweep in its cells' alone. Its table is ours where its numbers are.
-static enum status sweep_kind(const struct job *job) {
+// Its numbers are there, or runs of its cells.
+static bool sweep_begun(const struct sweep *s) {
+    bool begun = sweep_has(s->job, FOLDER_SWEEP);
+    for (size_t i = 0; i < s->n && !begun; i++)
+        begun = sweep_has(s->cells[i].job, "events.jsonl");
+    return begun;
+}
+
+// A run has events in its folder, a sweep in its cells' alone.
+static enum status sweep_kind(const struct sweep *s) {
+    const struct job *job = s->job;
     TRY(file_place("out", job->out));
     if (sweep_has(job, "events.jsonl"))
         return status_set(STATUS_USAGE, "out: %s is a run's folder (it holds events.jsonl): a sweep needs another out",
                           job->out);
     TRY(written_file(job->out, FOLDER_SWEEP, true));
-    return written_file(job->out, "sweep.md", sweep_has(job, FOLDER_SWEEP));
+    return written_file(job->out, "sweep.md", sweep_begun(s));
 }
 
 // Of the cells that are still to be run.
@@ -208,7 +217,7 @@ static enum status sweep_ended(const struct sweep *s) {
 static enum status sweep_phases(struct sweep *s, struct base *base, struct comm *comm, bool dry, bool *said) {
     struct owner *owner = NULL;
     TRY(comm_agree(comm, stop_install()));
-    TRY(comm_agree(comm, comm->rank == 0 ? sweep_kind(s->job) : STATUS_OK));
+    TRY(comm_agree(comm, comm->rank == 0 ? sweep_kind(s) : STATUS_OK));
     TRY(intact_base(s->cells[0].job, comm));
     TRY(base_open(base, s->cells[0].job, comm));
     TRY(sweep_look(s, base, comm));

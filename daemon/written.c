@@ -2,7 +2,9 @@
 #include "daemon/written.h"
 
 #include "base/file.h"
+#include "base/log.h"
 #include "base/text.h"
+#include "checkpoints/checkpoint.h"
 #include "checkpoints/owner.h"
 #include "checkpoints/steps.h"
 #include "daemon/taken.h"
@@ -38,43 +40,6 @@ static enum status file_fits(const char *path) {
 
 // ---- whose it is
 
-// The run whose folder `path`, a real one, is or lies in; malloc'ed, or NULL.
-static char *run_above(const char *path) {
-    char *at = strdup(path);
-    for (char *slash; at && (slash = strrchr(at, '/')); *slash = '\0') {
-        char *events = path_join(at, "events.jsonl");
-        bool is = events && file_named(events);
-        free(events);
-        if (is)
-            return at;
-    }
-    free(at);
-    return NULL;
-}
-
-// `out` itself may be a link, and so may a folder in it that others' disks hold: not one into another run's.
-static enum status link_stays(const char *out, const char *path) {
-    struct stat info;
-    char *own = NULL, *real = NULL, *run = NULL;
-    if (lstat(path, &info) != 0 || !S_ISLNK(info.st_mode))
-        return STATUS_OK;
-    enum status status = file_real(&own, out);
-    if (status == STATUS_OK)
-        status = file_real(&real, path);
-    if (status == STATUS_OK && !file_is_in(real, own))
-        run = run_above(real);
-    if (run && strcmp(run, own) != 0)
-        status =
-            status_set(STATUS_USAGE,
-                       "out: %s is a link that leads to %s, which is the run's in %s: a run writes its own; remove "
-                       "the link or choose another out",
-                       path, real, run);
-    free(run);
-    free(real);
-    free(own);
-    return status;
-}
-
 static enum status users_stay(const char *path, bool ours) {
     return ours || !file_exists(path)
                ? STATUS_OK
@@ -82,68 +47,152 @@ static enum status users_stay(const char *path, bool ours) {
                             "out: %s would be replaced, and no run wrote it: move it away or choose another out", path);
 }
 
-enum status written_file(const char *folder, const char *name, bool ours) {
+// ---- where links lead
+
+// A link into what another run writes.
+struct link {
+    char *real, *run; // where it leads, and that one's folder; NULL: it is no such link
+};
+
+static void link_release(struct link *link) {
+    free(link->real);
+    free(link->run);
+}
+
+// `out` itself may be a link, and so may a folder in it that other disks hold: not one that is another run's.
+static enum status link_look(struct link *link, const char *out, const char *path) {
+    struct stat info;
+    char *own = NULL;
+    *link = (struct link){0};
+    if (lstat(path, &info) != 0 || !S_ISLNK(info.st_mode))
+        return STATUS_OK;
+    TRY(file_real(&own, out));
+    enum status status = file_real(&link->real, path);
+    if (status == STATUS_OK && !file_is_in(link->real, own))
+        link->run = taken_by(link->real);
+    free(own);
+    return status;
+}
+
+// `told`: NULL refuses it; else a warning, the first time: what has begun goes on as it began.
+static enum status link_check(const char *out, const char *path, bool *told) {
+    struct link link;
+    enum status status = link_look(&link, out, path);
+    if (status == STATUS_OK && link.run && !told)
+        status = status_set(STATUS_USAGE,
+                            "out: %s is a link that leads to %s, which is the run's in %s: a run writes its own: let "
+                            "the link lead elsewhere, or choose another out",
+                            path, link.real, link.run);
+    if (status == STATUS_OK && link.run && told && !*told) {
+        *told = true;
+        log_warn("%s is a link that leads to %s, which is the run's in %s, too: what has begun so goes on so", path,
+                 link.real, link.run);
+    }
+    link_release(&link);
+    return status;
+}
+
+// What is there, and by no link that leads to another run's.
+static bool is_own(const char *out, const char *path) {
+    struct link link = {0};
+    bool own = file_exists(path) && link_look(&link, out, path) == STATUS_OK && !link.run;
+    link_release(&link);
+    return own;
+}
+
+// `told` as in link_check.
+static enum status file_check(const char *folder, const char *name, bool ours, bool *told) {
     char *path = path_join(folder, name);
     enum status status = path ? file_fits(path) : no_memory("out");
     if (status == STATUS_OK)
-        status = link_stays(folder, path);
+        status = link_check(folder, path, told);
     if (status == STATUS_OK)
         status = users_stay(path, ours);
     free(path);
     return status;
 }
 
+enum status written_file(const char *folder, const char *name, bool ours) {
+    bool told = false;
+    return file_check(folder, name, ours, ours ? &told : NULL);
+}
+
 // ---- all of a run's
 
-// Its checkpoints tell of a run whose events are lost.
+// What can't be read is looked at by who reads it.
+static bool has_events(const struct job *job) {
+    struct events_previous previous;
+    return events_look(&previous, job->out) != STATUS_OK || previous.any;
+}
+
+static bool has_job_file(const struct job *job) {
+    char *path = path_join(job->out, "job.yaml"), *bytes = NULL;
+    bool has = path && is_own(job->out, path) && file_read(&bytes, NULL, path, JOB_FILE_MAX) == STATUS_OK &&
+               strncmp(bytes, JOB_FILE_WRITTEN, strlen(JOB_FILE_WRITTEN)) == 0;
+    free(bytes);
+    free(path);
+    return has;
+}
+
+// A name alone is nobody's.
 static bool has_steps(const struct job *job) {
+    const char *dir = job->checkpoints.dir;
     struct steps steps = {0};
-    bool any = file_is_in(job->checkpoints.dir, job->out) && steps_list(&steps, job->checkpoints.dir) == STATUS_OK &&
-               steps.n > 0;
+    bool any = false;
+    if (file_is_in(dir, job->out) && is_own(job->out, dir) && steps_list(&steps, dir) == STATUS_OK)
+        for (size_t i = 0; i < steps.n && !any; i++) {
+            char *path = step_path(dir, steps.at[i]);
+            any = path && checkpoint_is(path);
+            free(path);
+        }
     steps_release(&steps);
     return any;
 }
 
-// A run was here: what has its names is its. What can't be read is looked at by who reads it.
-static bool was_here(const struct job *job) {
-    struct events_previous previous;
-    return events_look(&previous, job->out) != STATUS_OK || previous.any || has_steps(job);
+// Another's events make it a copy of that one by links: all that is there is that one's.
+bool written_begun(const struct job *job) {
+    char *events = path_join(job->out, "events.jsonl");
+    bool begun = events && file_exists(events)
+                     ? is_own(job->out, events) && (has_events(job) || has_job_file(job) || has_steps(job))
+                     : has_job_file(job) || has_steps(job);
+    free(events);
+    return begun;
 }
 
-static enum status archives_check(const struct job *job, bool ours) {
+static enum status archives_check(const struct job *job, bool begun, bool *told) {
     enum status status = STATUS_OK;
     for (size_t i = 0; exporters[i].kind && status == STATUS_OK; i++) {
         if (!job->export.to[exporters[i].job])
             continue;
         char *name = export_path(&exporters[i], "artifacts", job->job);
-        status = name ? written_file(job->out, name, ours) : no_memory("out");
+        status = name ? file_check(job->out, name, begun, told) : no_memory("out");
         free(name);
     }
     return status;
 }
 
-static enum status files_check(const struct job *job, bool ours) {
+static enum status files_check(const struct job *job, bool begun, bool *told) {
     for (size_t i = 0; taken_written[i]; i++) {
         bool report = strncmp(taken_written[i], "report.", 7) == 0; // the others are looked at by who reads them
         if (taken_written[i][0] != '.')
-            TRY(written_file(job->out, taken_written[i], ours || !report));
+            TRY(file_check(job->out, taken_written[i], begun || !report, told));
     }
-    return archives_check(job, ours);
+    return archives_check(job, begun, told);
 }
 
-static enum status folder_check(const struct job *job, const char *name, bool needed) {
+static enum status folder_check(const struct job *job, const char *name, bool needed, bool *told) {
     char *path = path_join(job->out, name);
-    enum status status = path ? link_stays(job->out, path) : no_memory("out");
+    enum status status = path ? link_check(job->out, path, told) : no_memory("out");
     if (status == STATUS_OK && needed)
         status = file_place("out", path);
     free(path);
     return status;
 }
 
-static enum status folders_check(const struct job *job) {
-    TRY(folder_check(job, "artifacts", true));
-    TRY(folder_check(job, "tensorboard", job->log.tensorboard));
-    return folder_check(job, "model", false); // export/foreign.h looks at the rest
+static enum status folders_check(const struct job *job, bool *told) {
+    TRY(folder_check(job, "artifacts", true, told));
+    TRY(folder_check(job, "tensorboard", job->log.tensorboard, told));
+    return folder_check(job, "model", false, told); // export/foreign.h looks at the rest
 }
 
 // Who holds the folder reads it: what stands there under that name is told now, and whether it is held then.
@@ -157,10 +206,10 @@ static enum status owner_check_kind(const struct job *job) {
 }
 
 // Where checkpoints.dir or data.cache is <out>/<name>, as they are unless a job says otherwise.
-static enum status kept_check(const struct job *job, const char *key, const char *path) {
+static enum status kept_check(const struct job *job, const char *key, const char *path, bool *told) {
     if (!file_is_folder(path)) // a folder that is there may be read-only and complete
         TRY(file_place(key, path));
-    return file_is_in(path, job->out) ? link_stays(job->out, path) : STATUS_OK;
+    return file_is_in(path, job->out) ? link_check(job->out, path, told) : STATUS_OK;
 }
 
 // A run in a folder of checkpoints, under a name that is given there, would be moved or lost.
@@ -186,11 +235,12 @@ static enum status names_check(const char *dir) {
 }
 
 enum status written_check(const struct job *job) {
+    bool begun = written_begun(job), once = false, *told = begun ? &once : NULL;
     TRY(folder_kind(job));
     TRY(owner_check_kind(job));
-    TRY(kept_check(job, "checkpoints.dir", job->checkpoints.dir));
-    TRY(kept_check(job, "data.cache", job->data.cache));
-    TRY(folders_check(job));
-    TRY(files_check(job, was_here(job)));
+    TRY(kept_check(job, "checkpoints.dir", job->checkpoints.dir, told));
+    TRY(kept_check(job, "data.cache", job->data.cache, told));
+    TRY(folders_check(job, told));
+    TRY(files_check(job, begun, told));
     return names_check(job->checkpoints.dir);
 }

@@ -224,6 +224,15 @@ static void settle_afresh(const struct trainer *t) {
                  t->job->checkpoints.dir, t->job->out, (unsigned long long)t->previous.step, t->previous.ended);
 }
 
+// The checkpoints came alone, or the file was lost.
+static void settle_eventless(const struct trainer *t) {
+    if (t->from && !t->previous.any && strcmp(t->job->checkpoints.resume, "auto") == 0)
+        log_warn(
+            "resume: %s is there, but %s/events.jsonl, which tells of the steps before it, is gone or empty: the run "
+            "goes on without",
+            t->from, t->job->out);
+}
+
 static enum status settle(struct trainer *t) {
     const char *dir = t->job->checkpoints.dir;
     if (!t->look) {
@@ -243,8 +252,10 @@ enum status folder_settle(struct trainer *t) {
         status = events_look(&t->previous, t->job->out);
     else if (status == STATUS_OK)
         status = events_open(&t->events, &t->previous, t->job->out, t->comm->rank == 0, t->owners[0]);
-    if (status == STATUS_OK && t->comm->rank == 0)
+    if (status == STATUS_OK && t->comm->rank == 0) {
         settle_afresh(t);
+        settle_eventless(t);
+    }
     if (status == STATUS_OK && !t->look)
         status = lost_open(&t->lost, t->comm, t->job->out, t->owners[0]);
     return comm_agree(t->comm, status);

@@ -8,7 +8,7 @@ import test_places
 
 
 class Links(test_places.Places):
-    NAMES = ("events.jsonl", "report.json", "report.md", "job.yaml", "artifacts", "tensorboard", "model", "checkpoints", "shards")
+    NAMES = ("events.jsonl", "report.json", "report.md", "job.yaml", "artifacts", "tensorboard", "model", "checkpoints")
 
     def test_into_another_run(self):
         other = self.copy()
@@ -18,7 +18,7 @@ class Links(test_places.Places):
                 out = self.path(f"w{i}")
                 os.makedirs(out)
                 os.symlink(f"../o/{name}", f"{out}/{name}")
-                self.refused(self.keys(out, **{"train.seed": 9}), f"out: {out}/{name} is a link that leads to {other}/{name}, which is the run's in {other}", "remove the link")
+                self.refused(self.keys(out, **{"train.seed": 9}), f"out: {out}/{name} is a link that leads to {other}/{name}, which is the run's in {other}", "choose another out")
                 self.assertEqual(os.listdir(out), [name])
         out = self.path("farm")
         shutil.copytree(other, out, symlinks=True, copy_function=os.symlink)
@@ -48,6 +48,36 @@ class Links(test_places.Places):
         self.assertExit(s.run("inspect", "--verify", self.path("out")), 0)
         self.assertTrue(os.path.islink(self.path("real/checkpoints")))
         self.assertIn("step-00000004", os.listdir(self.path("big/c")))
+
+    def test_below_another_runs_out(self):
+        """A link to what no run makes there is a disk's, and shards may be shared; as by checkpoints.dir and data.cache."""
+        root = self.copy()
+        for name in ("a", "disk/a", "b"):
+            os.makedirs(os.path.join(root, name))
+        os.symlink("../disk/a", f"{root}/a/checkpoints")
+        os.symlink("../shards", f"{root}/b/shards")
+        for out in ("a", "b"):
+            for steps in (2, 4):
+                result = s.run("run", *self.keys(out, steps=steps), cwd=root)
+                self.assertExit(result, 0)
+                self.assertNotIn("is a link", result.err)
+        self.assertIn("step-00000004", os.listdir(f"{root}/disk/a"))
+
+    def test_begun(self):
+        """What has begun goes on, with one warning."""
+        other = self.copy()
+        out = shutil.copytree(self.done, self.path("b"), symlinks=True)
+        for name in ("tensorboard", "artifacts", "report.md"):
+            shutil.rmtree(f"{out}/{name}") if os.path.isdir(f"{out}/{name}") else os.remove(f"{out}/{name}")
+            os.symlink(f"{other}/{name}", f"{out}/{name}")
+        result = s.run("run", *self.keys(out, steps=4))
+        self.assertExit(result, 0)
+        self.assertEqual(result.err.count(f" is a link that leads to {other}/"), 1, result)
+        self.assertIn("resume", self.events(out))
+
+    def events(self, out):
+        with open(f"{out}/events.jsonl", encoding="utf-8") as file:
+            return [s.json.loads(line)["event"] for line in file]
 
     def test_hard_links(self):
         """A backup of that kind stays as it is."""
@@ -80,6 +110,31 @@ class Users(test_places.Places):
         self.assertExit(s.run("run", *self.keys(out, steps=4)), 0)
         self.assertExit(s.run("inspect", "--verify", out), 0)
 
+    def test_events_lost(self):
+        """Checkpoints, or a job.yaml as runs write it, tell that a run was here: it goes on, and says so."""
+        for i, (lost, kept, header) in enumerate((("gone", ("job.yaml", "report.json", "report.md", "checkpoints"), True), ("empty", ("job.yaml", "report.json", "checkpoints"), True),
+                                                  ("gone", ("job.yaml", "checkpoints"), False), ("gone", ("report.md", "job.yaml"), True))):
+            with self.subTest(lost=lost, kept=kept, header=header):
+                out = self.path(f"e{i}")
+                os.makedirs(out)
+                for name in kept:
+                    source = os.path.join(self.done, name)
+                    (shutil.copytree if os.path.isdir(source) else shutil.copy)(source, f"{out}/{name}", **({"symlinks": True} if os.path.isdir(source) else {}))
+                if lost == "empty":
+                    open(f"{out}/events.jsonl", "w", encoding="utf-8").close()
+                if not header:
+                    with open(f"{out}/job.yaml", encoding="utf-8") as file:
+                        text = file.read().split("\n", 1)[1]
+                    with open(f"{out}/job.yaml", "w", encoding="utf-8") as file:
+                        file.write(text)
+                result = s.run("run", *self.keys(out, steps=4))
+                self.assertExit(result, 0)
+                self.assertEqual(f"{out}/events.jsonl, which tells of the steps before it, is gone or empty" in result.err, "checkpoints" in kept, result)
+                self.assertExit(s.run("inspect", "--verify", out), 0)
+        self.put("n/job.yaml")
+        os.makedirs(self.path("n/checkpoints/step-00000002"))  # a name alone is nobody's
+        self.refused(self.keys(self.path("n")), "no run wrote this one", verbs=("run",))
+
     def test_a_line_of_the_users(self):
         """Only what a crash cuts of a line of ours is cut off."""
         for end, kept in (("my note", True), ('{"event": "st', False), ('{"ev', False), ("\0\0\0", False)):
@@ -96,6 +151,11 @@ class Users(test_places.Places):
     def test_sweep(self):
         table = self.put("w/sweep.md")
         self.refused(self.keys(self.path("w")), f"out: {table} would be replaced, and no run wrote it", verbs=("sweep",))
+        begun = ["sweep", "--sweep.seeds", "1,2", *self.keys(self.path("s"))]
+        self.assertExit(s.run(*begun), 0)
+        os.remove(self.path("s/sweep.json"))  # its cells tell
+        self.assertExit(s.run(*begun), 0)
+        self.assertTrue(os.path.exists(self.path("s/sweep.json")))
         cells = "emotion/lr-5.0e-05-seed-2"
         makes = {"checkpoints": lambda p: self.put(p), "": lambda p: self.put(p), ".owner": lambda p: (os.makedirs(os.path.dirname(p)), os.mkfifo(p)),
                  "sweep.json": lambda p: self.put(p), "report.md": lambda p: self.put(p)}
