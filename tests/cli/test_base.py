@@ -264,7 +264,8 @@ class Training(BaseCase):
             self.assertTrue(any(f"{key}: {mine}, " in line and f"with {its}" in line for line in lines), lines)
         same = self.go(self.path("a/model"), "c", "--data.normalize", "tweet", "--data.special_tokens", "parse")
         self.assertNotIn("the base was trained with", same.err)
-        os.remove(self.path("a/model/finetuned.json"))
+        for name in ("finetuned.json", "finetuned.sha256"):
+            os.remove(self.path(f"a/model/{name}"))
         self.assertNotIn("the base was trained with", self.go(self.path("a/model"), "e").err)
 
 
