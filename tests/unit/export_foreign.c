@@ -25,7 +25,8 @@ static void drop(const char *name) {
 
 // NULL: nothing of others.
 static void finds(const char *names) {
-    char *why, *wanted = names ? text_format("%s holds %s, not of a model that this program wrote", folder, names) : NULL;
+    char *why,
+        *wanted = names ? text_format("%s holds %s, not of a model that this program wrote", folder, names) : NULL;
     assert_ok(foreign_find(&why, folder));
     if (!wanted)
         assert_null(why);
