@@ -130,13 +130,18 @@ def ranks_of(process, n, timeout=60):
     raise AssertionError(f"{n} ranks of process {process.pid} did not appear")
 
 
-def alive(pid):
-    """Runs still; a zombie does not."""
+def process_state(pid):
+    """The letter of proc(5): R, S, T, …; X: there is none of that number."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
-            return file.read().rpartition(")")[2].split()[0] not in ("Z", "X")
+            return file.read().rpartition(")")[2].split()[0]
     except OSError:
-        return False
+        return "X"
+
+
+def alive(pid):
+    """Runs still; a zombie does not."""
+    return process_state(pid) not in "ZX"
 
 
 # ---- skipping and the frame of a test script

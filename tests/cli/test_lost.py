@@ -50,17 +50,10 @@ class LostCase(s.Case):
                     os.kill(pid, signal.SIGKILL)
         process.wait()
 
-    def state(self, pid):
-        try:
-            with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
-                return file.read().rpartition(")")[2].split()[0]
-        except OSError:
-            return "X"
-
     def finish(self, process, rank=None, states="ZX"):
         """Waits for the end; from when `rank` was in one of `states`, if one is given, it is in time."""
         if rank is not None:
-            self.assertTrue(s.wait_for(lambda: self.state(self.pids[rank]) in states or process.poll() is not None, timeout=60))
+            self.assertTrue(s.wait_for(lambda: s.process_state(self.pids[rank]) in states or process.poll() is not None, timeout=60))
         begun = time.monotonic()
         result = s.finish(process, 60 + TIMEOUT)
         if rank is not None:
@@ -208,7 +201,7 @@ class Stuck(LostCase):
     def test_a_stop_that_ends_in_time(self):
         """A laptop that was closed for a moment: a rank that is continued within comm.timeout goes on."""
         process = self.start("stop:rank=1,at=forward,step=2", 2)
-        self.assertTrue(s.wait_for(lambda: self.state(self.pids[1]) == "T", process))
+        self.assertTrue(s.wait_for(lambda: s.process_state(self.pids[1]) == "T", process))
         time.sleep(0.5)
         os.kill(self.pids[1], signal.SIGCONT)
         self.assertExit(self.finish(process), 0)

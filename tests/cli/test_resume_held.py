@@ -31,10 +31,6 @@ class Held(r.Runs):
         return (names and saved and not any(".tmp-" in n for n in os.listdir(folder)) and int(max(names)[5:]) == saved[-1] and
                 os.path.islink(f"{folder}/latest") and os.readlink(f"{folder}/latest") == max(names))
 
-    def state(self, pid):
-        with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
-            return file.read().rpartition(")")[2].split()[0]
-
     @contextlib.contextmanager
     def stopped(self, process, ranks=0):
         """All of its processes stand still meanwhile, and no save is under way: what a stop left of one would change after it."""
@@ -49,7 +45,7 @@ class Held(r.Runs):
         for pid in pids:
             os.kill(pid, signal.SIGSTOP)
         for pid in pids:
-            self.assertTrue(s.wait_for(lambda pid=pid: self.state(pid) == "T"))
+            self.assertTrue(s.wait_for(lambda pid=pid: s.process_state(pid) == "T"))
         with contextlib.suppress(OSError, ValueError):
             if self.between_saves():
                 return True
