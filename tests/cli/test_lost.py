@@ -119,7 +119,10 @@ class Killed(LostCase):
         if previous:
             self.assertIn(previous["ended"], ("stop: peer_lost", "no stop event"))
             if previous["ended"] == "stop: peer_lost":
-                self.assertEqual((previous["rank"], previous["host"]), (rank, socket.gethostname()))
+                # where mpirun was quicker, a rank that it ended may be what another one missed first
+                ours = f"rank {rank} (" in result.err
+                self.assertIn(previous["rank"], (rank,) if ours else range(ranks))
+                self.assertEqual(previous["host"], socket.gethostname())
                 self.assertIn("operation", previous)
 
     def test_in_mid_step(self):
