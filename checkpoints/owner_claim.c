@@ -48,8 +48,9 @@ static bool owner_is_still(const struct owner_other *other, const char *path, do
     }
 }
 
-// (A container beside ours on the same host is like another host.)
-bool owner_is_here(const struct owner_record *other, const struct owner_record *self) {
+// The same kernel since the same boot, and the same numbering of processes: then /proc knows. A container beside ours
+// on the same host is like another host.
+static bool owner_is_here(const struct owner_record *other, const struct owner_record *self) {
     return self->start_time && other->boot_id[0] && strcmp(other->boot_id, self->boot_id) == 0 &&
            strcmp(other->pid_namespace, self->pid_namespace) == 0;
 }

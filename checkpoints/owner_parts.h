@@ -62,8 +62,6 @@ enum status owner_judge(bool *changed, const struct owner *owner, const struct o
                         double stale_s);
 // Puts ours, written under its temporary name, in place.
 enum status owner_place(const struct owner *owner, double stale_s);
-// The same kernel since the same boot, and the same numbering of processes: then /proc knows.
-bool owner_is_here(const struct owner_record *other, const struct owner_record *self);
 // Our host's name with another boot id: it was restarted since.
 bool owner_is_rebooted(const struct owner_record *other, const struct owner_record *self);
 
