@@ -38,7 +38,10 @@ set(FINETUNED_PREVIOUS finetuned_flags)
 # FOLDER/*.c and FOLDER/*/*.c; what lies in an ISA folder is compiled once an instruction set instead.
 function(finetuned_library folder)
   cmake_parse_arguments(ARG "" "" "PACKAGES;ISA_SOURCES" ${ARGN})
-  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${folder}/*.c)
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${folder}/*.c ${CMAKE_SOURCE_DIR}/${folder}/*/*.c)
+  foreach(isa_folder IN LISTS ARG_ISA_SOURCES)
+    list(FILTER sources EXCLUDE REGEX "^${CMAKE_SOURCE_DIR}/${isa_folder}/")
+  endforeach()
   if(NOT sources)
     # a folder that holds headers only
     set(sources ${CMAKE_BINARY_DIR}/no-sources.c)

@@ -5,7 +5,7 @@
 #include "base/log.h"
 #include "base/pool.h"
 #include "base/text.h"
-#include "daemon/bench.h"
+#include "daemon/bench/bench.h"
 #include "daemon/flags.h"
 #include "train/events.h"
 

@@ -3,9 +3,9 @@
 #include "daemon/verbs.h"
 
 #include "base/log.h"
-#include "daemon/doctor.h"
+#include "daemon/doctor/doctor.h"
 #include "daemon/flags.h"
-#include "daemon/run_folder.h"
+#include "daemon/run/folder.h"
 
 #include <stdlib.h>
 

@@ -5,7 +5,7 @@
 
 #include "base/file.h"
 #include "base/text.h"
-#include "daemon/eval.h"
+#include "daemon/answers/eval.h"
 #include "daemon/flags.h"
 #include "daemon/subject.h"
 

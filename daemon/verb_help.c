@@ -9,7 +9,7 @@
 #include "daemon/flags.h"
 #include "daemon/help.h"
 #include "daemon/man.h"
-#include "daemon/taken.h"
+#include "daemon/paths/taken.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -5,8 +5,8 @@
 #include "base/markup.h"
 #include "daemon/flags.h"
 #include "daemon/follow.h"
-#include "daemon/inspect.h"
-#include "daemon/verify.h"
+#include "daemon/verify/inspect.h"
+#include "daemon/verify/verify.h"
 
 #include <string.h>
 

@@ -5,7 +5,7 @@
 #include "base/text.h"
 #include "daemon/flags.h"
 #include "daemon/lines.h"
-#include "daemon/predict.h"
+#include "daemon/answers/predict.h"
 #include "data/source.h"
 
 // Lines wait for each other while more of them are there; one that comes alone, as from a terminal, is answered at

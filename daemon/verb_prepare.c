@@ -5,7 +5,7 @@
 #include "base/job.h"
 #include "base/text.h"
 #include "daemon/flags.h"
-#include "daemon/taken.h"
+#include "daemon/paths/taken.h"
 #include "train/inputs.h"
 
 static void prepare_print_windows(const struct inputs *inputs) {

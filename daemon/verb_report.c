@@ -3,7 +3,7 @@
 #include "daemon/verbs.h"
 
 #include "base/markup.h"
-#include "daemon/run_folder.h"
+#include "daemon/run/folder.h"
 #include "train/report_text.h"
 
 #include <stdio.h>

@@ -6,12 +6,12 @@
 #include <string.h>
 
 #include "comm/watch.h"
-#include "daemon/dry_run.h"
+#include "daemon/run/dry_run.h"
 #include "daemon/flags.h"
-#include "daemon/intact.h"
-#include "daemon/places.h"
-#include "daemon/run_folder.h"
-#include "daemon/run_job.h"
+#include "daemon/verify/intact.h"
+#include "daemon/paths/places.h"
+#include "daemon/run/folder.h"
+#include "daemon/run/job.h"
 #include "train/report_text.h"
 #include "train/stop.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // finetuned sweep JOB.yaml: the loop over the cells, and the table.
 #include "daemon/verbs.h"
-#include "daemon/written.h"
+#include "daemon/paths/written.h"
 
 #include <signal.h>
 
@@ -9,10 +9,10 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "checkpoints/owner.h"
-#include "daemon/intact.h"
-#include "daemon/places.h"
-#include "daemon/run_job.h"
-#include "daemon/sweep.h"
+#include "daemon/verify/intact.h"
+#include "daemon/paths/places.h"
+#include "daemon/run/job.h"
+#include "daemon/sweep/sweep.h"
 #include "daemon/units.h"
 #include "train/folder.h"
 #include "train/stop.h"

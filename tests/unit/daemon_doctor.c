@@ -4,7 +4,7 @@
 
 #include "base/file.h"
 #include "base/text.h"
-#include "daemon/doctor.h"
+#include "daemon/doctor/doctor.h"
 
 // The worst that one subject says; `part` must be in it.
 static enum doctor_level look(doctor_look *subject, const char *part) {

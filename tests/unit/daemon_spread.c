@@ -2,7 +2,7 @@
 // Mean, spread and paired differences against values made by hand.
 #include "support.h"
 
-#include "daemon/spread.h"
+#include "daemon/sweep/spread.h"
 
 #include <math.h>
 

@@ -3,7 +3,7 @@
 // what the printed forms hold while cells wait or have diverged.
 #include "support.h"
 
-#include "daemon/sweep.h"
+#include "daemon/sweep/sweep.h"
 
 #include <jansson.h>
 #include <math.h>
