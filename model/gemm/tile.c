@@ -111,13 +111,14 @@ static tile_function *const functions[GEMM_ROWS + 1][2] = {
 #endif
 };
 
-// The share of `ahead` that pass number `pass` of `passes` asks for: a piece of each of its stretches.
+// The share of `ahead` that pass number `pass` of `passes` asks for: a run of the block where it lies in one piece, which
+// is the order that processors foresee, else a piece of each of its stretches.
 static void tile_ahead(struct tile *t, const struct gemm_ahead *ahead, size_t pass, size_t passes) {
-    const size_t all = ahead->parts * passes, i = ahead->part * passes + pass;
-    const size_t bytes = GEMM_STRETCH * GEMM_TILE * sizeof(float);
-    t->ahead = (uintptr_t)ahead->block + bytes * i / all;
-    t->ahead_step = (bytes / GEMM_STRETCH + all - 1) / all;
-    t->ahead_jump = ahead->jump * sizeof(float);
+    const size_t all = ahead->parts * passes, i = ahead->part * passes + pass, row = GEMM_TILE * sizeof(float);
+    const bool one_piece = ahead->jump == GEMM_STRETCH * GEMM_TILE;
+    t->ahead = (uintptr_t)ahead->block + (one_piece ? t->k : GEMM_STRETCH) * row * i / all;
+    t->ahead_step = (row + all - 1) / all;
+    t->ahead_jump = one_piece ? GEMM_STRETCH * t->ahead_step : ahead->jump * sizeof(float);
 }
 
 void GEMM_NAME(gemm_tile)(float *y, size_t ldy, const float *x, size_t ldx, const float *block, const float *bias,
