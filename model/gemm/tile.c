@@ -111,8 +111,8 @@ static tile_function *const functions[GEMM_ROWS + 1][2] = {
 #endif
 };
 
-// The share of `ahead` that pass number `pass` of `passes` asks for: a run of the block where it lies in one piece, which
-// is the order that processors foresee, else a piece of each of its stretches.
+// The share of `ahead` that pass number `pass` of `passes` asks for: a run of the block where it lies in one piece,
+// which is the order that processors foresee, else a piece of each of its stretches.
 static void tile_ahead(struct tile *t, const struct gemm_ahead *ahead, size_t pass, size_t passes) {
     const size_t all = ahead->parts * passes, i = ahead->part * passes + pass, row = GEMM_TILE * sizeof(float);
     const bool one_piece = ahead->jump == GEMM_STRETCH * GEMM_TILE;
