@@ -71,6 +71,15 @@ void pool_flush_denormals(void) {
 #endif
 }
 
+// Whatever left the upper halves of vector registers in use, from then on code without AVX (the plain kernels) would
+// wait for them at each instruction (Intel's optimisation manual, "mixing AVX and SSE code").
+static inline void pool_clear_vectors(void) {
+#if defined(__x86_64__) && !defined(__AVX__)
+    if (__builtin_cpu_supports("avx"))
+        __asm__ volatile("vzeroupper");
+#endif
+}
+
 double pool_thread_seconds(void) {
     struct timespec now;
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
@@ -163,6 +172,7 @@ static unsigned pool_spin(unsigned threads) {
 // Runs tasks until none is left to claim; false if there was none.
 static bool pool_work(struct pool *pool, unsigned thread) {
     uint64_t done = 0;
+    pool_clear_vectors();
     uint64_t ticket = atomic_load_explicit(&pool->ticket, memory_order_acquire);
     while ((ticket & TICKET_TASKS) != 0) {
         pool_task *fn = atomic_load_explicit(&pool->fn, memory_order_relaxed);
@@ -264,6 +274,7 @@ static void pool_run_piece(struct pool *pool, pool_task *fn, void *context, uint
 void pool_run(struct pool *pool, pool_task *fn, void *context, size_t tasks) {
     assert(!pool || atomic_load(&pool->unfinished) == 0); // nested
     if (!pool || pool->threads == 1 || tasks == 1) {
+        pool_clear_vectors();
         for (size_t task = 0; task < tasks; task++) {
             fn(context, task, 0);
             pulse_beat();

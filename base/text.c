@@ -66,6 +66,21 @@ void text_unsigned(struct text *text, uint64_t value) {
     text_add(text, digits + at, sizeof digits - at);
 }
 
+void text_word(struct text *text, const char *word) {
+    const char *plain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_@%+=:,./-";
+    if (*word && !word[strspn(word, plain)]) {
+        text_puts(text, word);
+        return;
+    }
+    text_puts(text, "'");
+    for (; *word; word++)
+        if (*word == '\'')
+            text_puts(text, "'\\''"); // ends the quotes, one of its own, begins them again
+        else
+            text_add(text, word, 1);
+    text_puts(text, "'");
+}
+
 void text_printf(struct text *text, const char *format, ...) {
     va_list args;
     va_start(args, format);

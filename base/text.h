@@ -23,6 +23,7 @@ void text_clear(struct text *text);
 void text_add(struct text *text, const void *bytes, size_t size);
 void text_puts(struct text *text, const char *string);
 void text_unsigned(struct text *text, uint64_t value); // in decimal; many times as fast as text_printf
+void text_word(struct text *text, const char *word);   // as a POSIX shell reads it back as one word
 void text_printf(struct text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 // The string ("" if empty), or NULL if it failed. Borrowed.

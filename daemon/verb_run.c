@@ -41,22 +41,33 @@ struct run_flags {
 };
 
 // A job file that lies in a run's folder and is of another run: of where that folder was moved or copied from.
-static void run_warn_moved(const struct job *job, const struct run_flags *f) {
+// STATUS_USAGE if there is none any more.
+static enum status run_look_moved(const struct job *job, const struct run_flags *f) {
+    enum status status = STATUS_OK;
     char *folder = f->file ? run_folder_moved(f->file, job) : NULL;
     struct text flags = {0};
-    if (folder)
-        run_folder_moved_flags(&flags, job, folder, NULL);
-    if (folder && text_string(&flags))
+    if (!folder)
+        return STATUS_OK;
+    run_folder_moved_flags(&flags, job, folder, NULL, NULL);
+    if (!run_folder_is_there(job->out))
+        status = status_set(STATUS_USAGE,
+                            "%s is of the run in %s, but its out is %s, where no run is any more: it would be trained "
+                            "again from step 0; to go on in %s add%s",
+                            f->file, folder, job->out, folder, text_string(&flags));
+    else
         log_warn("%s is of the run in %s, but its out is %s: this start is of the run there; for the one in %s add%s",
                  f->file, folder, job->out, folder, text_string(&flags));
     text_release(&flags);
     free(folder);
+    return status;
 }
 
 static enum status run_world(const struct job *job, struct comm *comm, const struct run_flags *f) {
     struct base base = {0};
     struct run_result result;
-    enum status status = places_agree(job, comm);
+    enum status status = comm_agree(comm, comm->rank == 0 ? run_look_moved(job, f) : STATUS_OK);
+    if (status == STATUS_OK)
+        status = places_agree(job, comm);
     if (status == STATUS_OK)
         status = intact_base(job, comm);
     if (status == STATUS_OK)
@@ -79,8 +90,6 @@ static enum status run_start(const struct job *job, const struct run_flags *f) {
     log_setup((enum log_level)job->log.level, comm->rank, comm->world);
     if (job->sweep.tasks.n || job->sweep.seeds.n || job->sweep.rates.n)
         log_info("sweep.*: for finetuned sweep; run takes data.task, train.seed and train.lr");
-    if (comm->rank == 0)
-        run_warn_moved(job, f);
     status = comm_watch(comm, job->comm.timeout);
     if (status == STATUS_OK)
         status = run_world(job, comm, f);

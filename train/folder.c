@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "base/pulse.h"
 #include "checkpoints/steps.h"
+#include "train/home.h"
 #include "train/stop.h"
 
 #include <inttypes.h>
@@ -110,7 +111,8 @@ static enum status claim(struct trainer *t) {
     TRY(claim_places(t->job));
     if (t->look) {
         TRY(claim_look(t->job));
-        return claim_checkpoints(t);
+        TRY(claim_checkpoints(t));
+        return home_check(t->job);
     }
     TRY(file_make_place(&t->made[0], "out", t->job->out));
     TRY(owner_take(&t->owners[0], t->job->out, "out"));
@@ -119,7 +121,7 @@ static enum status claim(struct trainer *t) {
     t->made[2] = file_first_missing(t->job->data.cache);
     enum status status = claim_checkpoints(t);
     memcpy(t->checkpoints.owners, t->owners, sizeof t->owners);
-    return status;
+    return status == STATUS_OK ? home_check(t->job) : status;
 }
 
 enum status folder_claim(struct trainer *t) {
@@ -240,6 +242,7 @@ static enum status settle(struct trainer *t) {
         TRY(settle_sweep(t->job));
         TRY(checkpoint_sweep(dir));
         TRY(checkpoint_settle(&t->choice, dir));
+        TRY(home_write(t->job));
     }
     for (size_t i = 0; i < t->choice.n_aside; i++)
         log_warn("resume: %s %s", t->look ? "would set aside" : "set aside", t->choice.aside[i]);

@@ -115,6 +115,12 @@ void run_folder_close(struct run_folder *run) {
 
 // ---- a run that was moved or copied
 
+bool run_folder_is_there(const char *folder) {
+    char *events = folder_file(folder, "events.jsonl");
+    free(events);
+    return events != NULL;
+}
+
 bool run_folder_is_out(const char *folder, const struct job *job) {
     char *real = NULL, *out = NULL;
     bool is = file_real(&real, folder) == STATUS_OK && file_real(&out, job->out) == STATUS_OK && strcmp(real, out) == 0;
@@ -155,24 +161,44 @@ static char *moved_place(const char *value, const char *by_itself, const char *o
     return now;
 }
 
-bool run_folder_moved_flags(struct text *out, const struct job *then, const char *folder,
-                            const struct job_words *given) {
+// A cache that lay elsewhere and is not there any more is made anew below the folder, not where it was.
+static char *moved_cache(const struct job *then, const char *folder) {
+    char *real = NULL, *old = NULL;
+    bool elsewhere = then->data.cache && !file_exists(then->data.cache) &&
+                     file_real(&real, then->data.cache) == STATUS_OK && file_real(&old, then->out) == STATUS_OK &&
+                     !file_is_in(real, old);
+    free(real);
+    free(old);
+    return elsewhere ? path_join(folder, "shards") : NULL;
+}
+
+static void flag_add(struct text *out, const char *flag, const char *value) {
+    text_printf(out, " %s ", flag);
+    text_word(out, value);
+}
+
+bool run_folder_moved_flags(struct text *out, const struct job *then, const char *folder, const struct job_words *given,
+                            const struct job *job) {
     const struct {
-        const char *flag, *value, *by_itself;
-    } kept[] = {{"--checkpoints.dir", then->checkpoints.dir, "checkpoints"},
-                {"--data.cache", then->data.cache, "shards"}};
-    bool any = false;
-    text_printf(out, " --out %s", folder);
+        const char *flag, *value, *by_itself, *now;
+    } kept[] = {{"--checkpoints.dir", then->checkpoints.dir, "checkpoints", job ? job->checkpoints.dir : NULL},
+                {"--data.cache", then->data.cache, "shards", job ? job->data.cache : NULL}};
+    bool lacks = false, cached = false;
+    flag_add(out, "--out", folder);
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
-        if (given && job_words_give(given, kept[i].flag))
-            continue;
+        const bool asked = given && job_words_give(given, kept[i].flag);
         char *now = moved_place(kept[i].value, kept[i].by_itself, then->out, folder);
-        if (now)
-            text_printf(out, " %s %s", kept[i].flag, now);
-        any = any || now;
+        if (asked || now)
+            flag_add(out, kept[i].flag, asked ? kept[i].now : now);
+        lacks = lacks || (now && !asked);
+        cached = asked || now; // the last is the cache
         free(now);
     }
-    return any;
+    char *cache = cached ? NULL : moved_cache(then, folder);
+    if (cache)
+        flag_add(out, "--data.cache", cache);
+    free(cache);
+    return lacks;
 }
 
 // Whether a run wrote that job file. Those of older versions have no such line, but lie beside their events.
@@ -191,27 +217,64 @@ static bool job_is_runs(const char *file) {
     return is;
 }
 
-enum status run_folder_check_moved(const struct job *job, const struct job_words *words) {
+// Of the job file that is given.
+static enum status check_moved_file(const struct job *job, const struct job_words *words) {
     struct job *then = NULL;
     struct text flags = {0};
     enum status status = STATUS_OK;
     if (!words->file || !job_is_runs(words->file))
         return STATUS_OK;
     TRY(job_read(&then, words->file, NULL, 0, JOB_NEED_NOTHING));
-    if (then->out && !run_folder_is_out(then->out, job) && run_folder_moved_flags(&flags, then, job->out, words))
+    if (then->out && !run_folder_is_out(then->out, job) && run_folder_moved_flags(&flags, then, job->out, words, job)) {
+        struct text file = {0};
+        text_word(&file, words->file);
         status = status_set(STATUS_USAGE,
                             "%s was written by the run in %s, and a run in %s would use what that keeps there: with "
-                            "your other flags, start `finetuned run %s%s`",
-                            words->file, then->out, job->out, words->file, flags.failed ? "" : text_string(&flags));
+                            "your launcher and other flags, start `finetuned run %s%s`",
+                            words->file, then->out, job->out, text_string(&file), text_string(&flags));
+        text_release(&file);
+    }
     text_release(&flags);
     job_free(then);
     return status;
 }
 
+// Of the run that lies in the job's out: its checkpoints came along, and are not where the job, whoever wrote it, has
+// them: they would be trained again from step 0.
+static enum status check_moved_out(const struct job *job) {
+    struct job *then = NULL;
+    char *path = folder_file(job->out, "job.yaml"), *now = NULL;
+    enum status status = STATUS_OK;
+    if (path && job_is_runs(path) && job_read(&then, path, NULL, 0, JOB_NEED_NOTHING) == STATUS_OK && then->out &&
+        !run_folder_is_out(job->out, then) && !file_exists(job->checkpoints.dir))
+        now = moved_place(then->checkpoints.dir, "checkpoints", then->out, job->out);
+    if (now && file_is_folder(now)) {
+        struct text word = {0};
+        text_word(&word, now);
+        status = status_set(STATUS_USAGE,
+                            "checkpoints.dir: there is no %s, but the run in %s was moved or copied there with %s: add "
+                            "--checkpoints.dir %s",
+                            job->checkpoints.dir, job->out, now, text_string(&word));
+        text_release(&word);
+    }
+    free(now);
+    free(path);
+    job_free(then);
+    return status;
+}
+
+enum status run_folder_check_moved(const struct job *job, const struct job_words *words) {
+    TRY(check_moved_file(job, words));
+    return check_moved_out(job);
+}
+
 void run_folder_command(struct text *out, const char *folder, const struct job *then) {
-    text_printf(out, "finetuned run %s/job.yaml", folder);
+    char *file = path_join(folder, "job.yaml");
+    text_puts(out, "finetuned run ");
+    text_word(out, file ? file : folder);
+    free(file);
     if (then && !run_folder_is_out(folder, then))
-        run_folder_moved_flags(out, then, folder, NULL);
+        run_folder_moved_flags(out, then, folder, NULL, NULL);
 }
 
 static void onwards_line(struct text *out, const struct run_folder *run) {

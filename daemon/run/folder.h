@@ -23,18 +23,22 @@ struct run_folder {
 enum status run_folder_open(struct run_folder *out, const char *path);
 void run_folder_close(struct run_folder *run);
 
+// Whether a run has begun there.
+bool run_folder_is_there(const char *folder);
 // Whether a job's out is this folder, wherever links lead. One that was moved or copied holds the job of where it was.
 bool run_folder_is_out(const char *folder, const struct job *job);
 // The run's folder whose job.yaml `file` is (malloc'ed), where that job's out is another folder; else NULL.
 char *run_folder_moved(const char *file, const struct job *job);
-// Adds the flags that take the run of a job to `folder`, --out and what it kept below its old out: " --out F
-// --checkpoints.dir F/ck"; of the latter not what `given` (NULL: nothing) gives. False: there is only --out.
-bool run_folder_moved_flags(struct text *out, const struct job *then, const char *folder,
-                            const struct job_words *given);
+// Adds the flags, quoted for a shell, that take the run of a job to `folder`, --out and what it kept below its old out:
+// " --out F --checkpoints.dir F/ck"; of the latter, where `given` (NULL: nothing) has it, as it is in `job`. False:
+// nothing but --out lacks.
+bool run_folder_moved_flags(struct text *out, const struct job *then, const char *folder, const struct job_words *given,
+                            const struct job *job);
 // Adds the command that goes on in the folder, whatever out its job has (NULL: there is none).
 void run_folder_command(struct text *out, const char *folder, const struct job *then);
 // STATUS_USAGE, with the command that serves: the words' job file was written by a run for its own out, is started for
-// another one, and what was kept below the old one would be trained on there.
+// another one, and what was kept below the old one would be trained on there; or the run in the job's out was moved
+// there with its checkpoints, and they are not where the job has them.
 enum status run_folder_check_moved(const struct job *job, const struct job_words *words);
 
 // Progress of a run that has not ended, and its report, as Markdown.

@@ -7,6 +7,7 @@
 #include "checkpoints/checkpoint.h"
 #include "checkpoints/owner.h"
 #include "checkpoints/steps.h"
+#include "train/home.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -86,8 +87,8 @@ static enum status step_item(struct verify *v, const struct verify_told *told, c
             verify_note(v, below, "left by a save that was ended, or one that is under way; the next start removes it");
     else if (status == STATUS_OK && strstr(name, ".aside-"))
         status = verify_note(v, below, "set aside by an earlier start: not looked at");
-    else if (status == STATUS_OK && owner_name_is_given(name))
-        status = STATUS_OK; // a run is under way
+    else if (status == STATUS_OK && (owner_name_is_given(name) || strcmp(name, HOME_FILE) == 0))
+        status = STATUS_OK; // a run is under way; which one's they are
     else if (status == STATUS_OK && step_parse(&step, name))
         status = step_found(v, told, below, path);
     else if (status == STATUS_OK && strcmp(name, "latest") != 0 && strcmp(name, "best") != 0)

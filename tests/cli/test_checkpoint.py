@@ -109,7 +109,7 @@ class Kept(CheckpointCase):
             self.assertEqual(best, 4, "the test needs a best one that is old")
             wanted = {best, *range(13 - keep, 13)}
             self.assertEqual(s.checkpoint_names(out), [f"step-{n:08d}" for n in sorted(wanted)])
-            self.assertEqual(sorted(os.listdir(f"{out}/checkpoints")), sorted([f"step-{n:08d}" for n in wanted] + ["best", "latest"]))
+            self.assertEqual(sorted(os.listdir(f"{out}/checkpoints")), sorted([f"step-{n:08d}" for n in wanted] + [".home", "best", "latest"]))
             self.assertEqual([e["step"] for e in s.events(out, "checkpoint")], list(range(1, 13)))
 
     def test_every_zero(self):

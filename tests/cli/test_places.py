@@ -2,6 +2,7 @@
 """Where a run writes and replaces, nothing that the job keeps or reads may lie, and what others wrote is not deleted.
 `checkpoints/latest` is read from one folder while it moves on."""
 import os
+import shlex
 import shutil
 import threading
 
@@ -357,12 +358,67 @@ class Moved(Places):
         self.assertNotIn("its out is", s.run("run", f"{out}/job.yaml").err)
         self.assertNotIn("its out is", s.run("run", "job.yaml", cwd=out).err)
 
+    def test_in_a_sweeps_folder(self):
+        """A cache of all runs that went with them is not made anew where it was."""
+        self.begun("s/a", **{"data.cache": self.path("s/shards")})
+        os.rename(self.path("s"), self.path("t"))
+        cell = self.path("t/a")
+        self.assertEqual(self.onwards(cell), f"finetuned run {cell}/job.yaml --out {cell} --data.cache {cell}/shards")
+
+    def test_quoted(self):
+        out, moved = self.begun("m"), self.path("it's moved")
+        os.rename(out, moved)
+        line = self.onwards(moved)
+        self.assertIn(f"--out '{self.path('it')}'\\''s moved'", line)
+        self.assertExit(s.run(*shlex.split(line)[1:], "--train.max_steps", 3), 0)
+
+    def test_without_out(self):
+        """The file of a run that was moved, and nothing at the old place: nothing is begun anew there."""
+        out, moved = self.begun("m"), self.path("moved")
+        os.rename(out, moved)
+        for arguments in ([], ["--dry-run"]):
+            self.assertExit(s.run("run", f"{moved}/job.yaml", *arguments), 64, "where no run is any more", f"add --out {moved}")
+        self.assertFalse(os.path.exists(out))
+
+    def test_checkpoints_of_the_original(self):
+        """A run that was copied does not go on in the original's checkpoints, wherever they lie and whoever wrote the job."""
+        disk = self.path("disk")
+        os.makedirs(disk)
+        for name, where in (("below", self.path("o-below/ck")), ("default", None), ("outside", self.path("ck")), ("link", "link")):
+            with self.subTest(name):
+                out, copy = self.path("o-" + name), self.path("c-" + name)
+                if where == "link":
+                    os.makedirs(out)
+                    os.symlink(disk, os.path.join(out, "checkpoints"))
+                more = {"checkpoints.every": 1, "export.to": "", **({"checkpoints.dir": where} if where not in (None, "link") else {})}
+                self.assertExit(s.run("run", *self.keys(out, **more)), 0)
+                shutil.copytree(out, copy, symlinks=True)
+                real = os.path.realpath(where if where not in (None, "link") else os.path.join(out, "checkpoints"))
+                before = sorted(os.listdir(real))
+                given = {} if where == "link" else {"checkpoints.dir": real}
+                self.refused(self.keys(copy, 4, **{**more, **given}), "checkpoints.dir: ", f"holds the checkpoints of the run in {out}", f"cp -a {real} ")
+                self.assertEqual(sorted(os.listdir(real)), before)
+                own = shutil.copytree(real, self.path("own-" + name), symlinks=True)
+                self.assertExit(s.run("run", *self.keys(copy, 4, **{**more, "checkpoints.dir": own})), 0)
+                self.assertEqual(s.events(copy, "resume")[-1]["step"], 2)
+                shutil.rmtree(out)  # nobody else's any more
+                if os.path.isdir(real):
+                    self.assertExit(s.run("run", *self.keys(self.path("n-" + name), 3, **{**more, "checkpoints.dir": real})), 0)
+
+    def test_moved_with_its_checkpoints(self):
+        """The user's own job, which names the old folder, is not begun anew while the checkpoints lie where they were moved."""
+        out, moved = self.begun("m", **{"checkpoints.dir": self.path("m/ck")}), self.path("moved")
+        os.rename(out, moved)
+        job = self.keys(moved, 4, **{"checkpoints.dir": f"{out}/ck"})
+        self.refused(job, f"there is no {out}/ck", f"add --checkpoints.dir {moved}/ck", verbs=("run", "dry"))
+        self.assertFalse(os.path.exists(out))
+
     def test_kept_below_the_old_out(self):
         """Nothing of a copy is trained in the original's folders, and nothing of a moved run begun anew at the old place."""
         out, copy, moved = self.begun("a", **{"checkpoints.dir": "<out>/ck", "data.cache": "<out>/t"}), self.path("copy"), self.path("moved")
         shutil.copytree(out, copy, symlinks=True)
-        rows = [(copy, [], f" --checkpoints.dir {copy}/ck --data.cache {copy}/t"), (copy, ["--data.cache", self.path("c")], f" --checkpoints.dir {copy}/ck"),
-                (copy, [f"--checkpoints.dir={copy}/ck"], f" --data.cache {copy}/t"), (self.path("new"), [], f" --checkpoints.dir {self.path('new')}/ck --data.cache {self.path('new')}/t")]
+        rows = [(copy, [], f" --checkpoints.dir {copy}/ck --data.cache {copy}/t"), (copy, ["--data.cache", self.path("c")], f" --checkpoints.dir {copy}/ck --data.cache {self.path('c')}"),
+                (copy, [f"--checkpoints.dir={copy}/ck"], f" --checkpoints.dir {copy}/ck --data.cache {copy}/t"), (self.path("new"), [], f" --checkpoints.dir {self.path('new')}/ck --data.cache {self.path('new')}/t")]
         before = {name: os.stat(os.path.join(out, "ck", name)).st_mtime_ns for name in os.listdir(os.path.join(out, "ck"))}
         for to, more, flags in rows:
             self.refused([f"{copy}/job.yaml", "--out", to, "--train.max_steps", 4, *more], f"was written by the run in {out}", f"`finetuned run {copy}/job.yaml --out {to}{flags}`")

@@ -83,6 +83,8 @@ class Shared(Held):
         self.assertFalse(os.path.exists(f"{self.ck}/.owner"))
         self.assertFalse(os.path.exists(f"{self.out}/.owner"))
         # with its end the folder is free, but for the same run alone
+        self.assertRefused(s.run("run", job, "--out", self.path("two"), "--train.seed", 9), 64, f"holds the checkpoints of the run in {self.out}")
+        os.remove(f"{self.ck}/.home")  # as an older version left it
         self.assertRefused(s.run("run", job, "--out", self.path("two"), "--train.seed", 9), 65, "train.seed", "another run")
 
     def test_at_once(self):
@@ -118,6 +120,7 @@ class Shared(Held):
         self.assertExit(s.run("sweep", job, "--out", out, "--sweep.seeds", "1,2"), 0)
         self.out = self.path("one")
         cell = f"{out}/emotion/lr-0.001-seed-1/checkpoints"
+        os.remove(f"{cell}/.home")
         other = self.going(self.job(**LONG), "--checkpoints.dir", cell, "--checkpoints.resume", "never")
         shutil.rmtree(f"{out}/emotion/lr-0.001-seed-1/model")
         os.remove(f"{out}/emotion/lr-0.001-seed-1/report.json")

@@ -184,6 +184,23 @@ static void test_nearest(void **state) {
     assert_ptr_equal(text_nearest(longer, long_names, 1), longer);
 }
 
+static void test_word(void **state) {
+    (void)state;
+    static const char *const rows[][2] = {{"a/b-1.c_d:e=f,g@h+i%", "a/b-1.c_d:e=f,g@h+i%"},
+                                          {"", "''"},
+                                          {"two words", "'two words'"},
+                                          {"it's", "'it'\\''s'"},
+                                          {"$HOME;`x`\"", "'$HOME;`x`\"'"},
+                                          {"~", "'~'"},
+                                          {"\xc3\xbc", "'\xc3\xbc'"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct text text = {0};
+        text_word(&text, rows[i][0]);
+        assert_string_equal(text_string(&text), rows[i][1]);
+        text_release(&text);
+    }
+}
+
 static void test_format(void **state) {
     (void)state;
     char *made = text_format("%s-%08d", "step", 200);
@@ -196,7 +213,7 @@ int main(void) {
         cmocka_unit_test(test_build),    cmocka_unit_test(test_unsigned),     cmocka_unit_test(test_ceiling),
         cmocka_unit_test(test_utf8_all), cmocka_unit_test(test_utf8_invalid), cmocka_unit_test(test_utf8_check),
         cmocka_unit_test(test_integers), cmocka_unit_test(test_sizes),        cmocka_unit_test(test_doubles),
-        cmocka_unit_test(test_nearest),  cmocka_unit_test(test_format),
+        cmocka_unit_test(test_nearest),  cmocka_unit_test(test_format),       cmocka_unit_test(test_word),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
