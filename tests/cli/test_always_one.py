@@ -118,7 +118,7 @@ class AlwaysOne(s.Case):
         self.assertGreater(killed, 2)
         self.train(self.job, ranks=4)
         self.assertEqual(complete(self.folder_of)[0], 12)
-        self.assertEqual([n for n in os.listdir(self.folder_of) if n.startswith(".")], [])
+        self.assertEqual([n for n in os.listdir(self.folder_of) if n.startswith(".")], [".home"])
 
 
 if __name__ == "__main__":
