@@ -240,9 +240,9 @@ static enum status settle(struct trainer *t) {
     if (!t->look) {
         TRY(folder_held(t));
         TRY(settle_sweep(t->job));
+        TRY(file_sweep(dir, file_is_temporary)); // of its .home
         TRY(checkpoint_sweep(dir));
         TRY(checkpoint_settle(&t->choice, dir));
-        TRY(home_write(t->job));
     }
     for (size_t i = 0; i < t->choice.n_aside; i++)
         log_warn("resume: %s %s", t->look ? "would set aside" : "set aside", t->choice.aside[i]);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "train/home.h"
 #include "train/stop.h"
 #include "train/trainer.h"
 
@@ -94,6 +95,8 @@ enum status save_wait(struct trainer *t) {
     saving->last.held_s += saving->checks_s;
     t->times.save += saving->last.held_s;
     enum status status = t->comm->rank == 0 ? save_event(t, &saving->last) : STATUS_OK;
+    if (status == STATUS_OK && t->comm->rank == 0)
+        status = home_write(t->job); // no earlier: a run that ends before leaves no folder
     free(saving->last.path);
     saving->last.path = NULL;
     TRY(comm_agree(t->comm, status));
