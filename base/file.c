@@ -17,6 +17,7 @@
 
 #define PIECE ((size_t)16 << 20) // bytes of one read or write, between two beats (base/pulse.h)
 #define SYNC_AHEAD 8             // pieces on their way at once
+#define POINTER_MAX 1024         // bytes of a Git LFS pointer: its text is shorter
 
 // A full disk may have room, and no inode for one file more. Of a file system that does not count them nothing is said.
 static bool file_inodes_out(const char *path) {
@@ -52,6 +53,32 @@ enum status file_missing_status(int error) {
     return error == ENOENT || error == ENOTDIR || error == ELOOP ? STATUS_DATA : STATUS_IO;
 }
 
+// What can't be read here is for who reads it to say.
+static enum status file_check_pointer_fd(int fd, const struct stat *info, const char *path) {
+    static const char word[] = "version https://git-lfs.github.com/spec/";
+    const ssize_t size = sizeof word - 1;
+    char bytes[sizeof word - 1];
+    if (!S_ISREG(info->st_mode) || info->st_size > POINTER_MAX || pread(fd, bytes, sizeof bytes, 0) != size ||
+        memcmp(bytes, word, sizeof bytes) != 0)
+        return STATUS_OK;
+    return status_set(
+        STATUS_DATA, "%s: a Git LFS pointer, not the file itself: download it (git lfs pull, or from the model's page)",
+        path);
+}
+
+enum status file_check_pointer(const char *path) {
+    struct stat info;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    enum status status = fd >= 0 && fstat(fd, &info) == 0 ? file_check_pointer_fd(fd, &info, path) : STATUS_OK;
+    if (fd >= 0)
+        close(fd);
+    return status;
+}
+
+bool file_is_pointer(const char *path) {
+    return file_check_pointer(path) != STATUS_OK;
+}
+
 enum status file_open_read(int *fd, struct stat *info, const char *path, bool streams) {
     *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); // a named pipe without a writer must not hang us here
     if (*fd < 0)
@@ -63,6 +90,8 @@ enum status file_open_read(int *fd, struct stat *info, const char *path, bool st
         status = status_set(STATUS_DATA, "open %s: it is a folder, a file is needed", path);
     else if (!streams && !S_ISREG(info->st_mode))
         status = status_set(STATUS_DATA, "open %s: not a regular file", path);
+    else
+        status = file_check_pointer_fd(*fd, info, path);
     if (status != STATUS_OK)
         close(*fd);
     return status;
@@ -185,15 +214,6 @@ bool file_exists(const char *path) {
 bool file_named(const char *path) {
     struct stat info;
     return lstat(path, &info) == 0;
-}
-
-enum status file_pointer_check(const char *bytes, size_t size, const char *name) {
-    static const char word[] = "version ";
-    if (size < sizeof word - 1 || memcmp(bytes, word, sizeof word - 1) != 0)
-        return STATUS_OK;
-    return status_set(
-        STATUS_DATA, "%s: a Git LFS pointer, not the file itself: download it (git lfs pull, or from the model's page)",
-        name);
 }
 
 bool file_is_folder(const char *path) {

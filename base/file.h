@@ -31,9 +31,10 @@ struct file_map {
 // Maps a regular file read-only. Missing: STATUS_DATA.
 enum status file_map_open(struct file_map *out, const char *path);
 void file_map_close(struct file_map *map);
-// STATUS_DATA if the bytes begin as a Git LFS pointer, what a clone without LFS leaves in a large file's place: its
-// first word. `name` is for the message.
-enum status file_pointer_check(const char *bytes, size_t size, const char *name);
+// A Git LFS pointer is what a clone without LFS leaves in a file's place. All of the above refuse one (STATUS_DATA); so
+// does this, for who opens `path` by other means; a path that can't be opened is passed over.
+enum status file_check_pointer(const char *path);
+bool file_is_pointer(const char *path);
 // Its pages need not stay in memory: they are read again where they are used again.
 void file_map_rest(const struct file_map *map);
 

@@ -9,7 +9,7 @@
 #include <sys/types.h>
 
 // Opens a regular file for reading. Missing, and all else that has that name: STATUS_DATA, and a pipe without a writer
-// does not block. `streams`: a pipe or device will do.
+// does not block; a Git LFS pointer likewise. `streams`: a pipe or device will do.
 struct stat;
 enum status file_open_read(int *fd, struct stat *info, const char *path, bool streams);
 // Why `path` could not be opened, by errno: what is missing is the user's mistake (STATUS_DATA), the rest the disk's.

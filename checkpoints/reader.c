@@ -43,6 +43,7 @@ static enum status reader_open_file(struct reader *reader) {
         return status_errno(STATUS_IO, "stat %s", reader->file);
     if (!S_ISREG(info.st_mode))
         return status_set(STATUS_DATA, "%s: not a regular file", reader->file);
+    TRY(file_check_pointer(reader->file));
     if ((uint64_t)info.st_size != reader->manifest.size)
         return status_set(STATUS_DATA, "%s: %jd bytes, " MANIFEST_NAME " gives %" PRIu64 " (cut off or not its own)",
                           reader->file, (intmax_t)info.st_size, reader->manifest.size);

@@ -287,6 +287,7 @@ enum status archive_check(struct archive_facts *out, const char *path) {
     struct reading r = {.path = path};
     struct stat info;
     *out = (struct archive_facts){0};
+    TRY(file_check_pointer(path));
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         return status_errno(file_missing_status(errno), "open %s", path);

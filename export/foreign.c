@@ -2,9 +2,9 @@
 #include "export/foreign.h"
 
 #include "base/file.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "data/tokenizer_parts.h"
 #include "export/sums.h"
 
 #include <errno.h>
@@ -18,7 +18,7 @@
 struct foreign {
     const char *folder;
     struct sums sums;
-    bool known; // without a list: the names that we write count as ours
+    bool known; // without a whole list: the names that we write count as ours
     char *names[NAMED + 1];
     size_t n;
 };
@@ -27,21 +27,10 @@ static enum status no_memory(const char *folder) {
     return status_set(STATUS_SYSTEM, "%s: no memory", folder);
 }
 
-static bool name_is_known(const char *name) {
-    static const char *const names[] = {"config.json", "model.safetensors", "finetuned.json", "README.md", SUMS_NAME};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strcmp(names[i], name) == 0)
-            return true;
-    for (size_t i = 0; i < TOKENIZER_FILES; i++)
-        if (strcmp(tokenizer_file_names[i], name) == 0)
-            return true;
-    return false;
-}
-
 static bool foreign_is_ours(const struct foreign *f, const char *name) {
-    if (f->sums.n)
-        return strcmp(name, SUMS_NAME) == 0 || sums_find(&f->sums, name);
-    return f->known && name_is_known(name);
+    if (strcmp(name, SUMS_NAME) == 0 && f->sums.n)
+        return true;
+    return sums_find(&f->sums, name) || (f->known && sums_name_is_known(name));
 }
 
 static enum status foreign_walk(struct foreign *f, const char *inside);
@@ -80,8 +69,8 @@ static enum status foreign_walk(struct foreign *f, const char *inside) {
 // A list that can't be read is damage, as in any of our files.
 static void foreign_list(struct foreign *f) {
     char *path = path_join(f->folder, "finetuned.json");
-    if (sums_read(&f->sums, f->folder) != STATUS_OK || f->sums.n == 0)
-        f->known = path && file_named(path);
+    bool whole = sums_read(&f->sums, f->folder) == STATUS_OK && f->sums.n && !sums_cut(&f->sums, f->folder);
+    f->known = !whole && path && file_named(path);
     free(path);
 }
 
@@ -132,5 +121,38 @@ enum status foreign_aside(char **moved, const char *path, const char *folder) {
     if (status == STATUS_OK)
         log_warn("export: %s: set aside as %s", why, *moved);
     free(why);
+    return status;
+}
+
+// ---- the card
+
+static bool card_same(const char *card, const char *fresh) {
+    char one[65] = "", two[65] = "", *path = path_join(fresh, SUMS_CARD);
+    bool same = path && hash_sha256_file(one, card) == STATUS_OK && hash_sha256_file(two, path) == STATUS_OK &&
+                strcmp(one, two) == 0;
+    free(path);
+    return same;
+}
+
+static enum status card_move(const char *card, const char *folder) {
+    char *moved = NULL, *name = text_format("%s." SUMS_CARD, folder);
+    enum status status = name ? file_set_aside(&moved, card, name) : no_memory(folder);
+    if (status == STATUS_OK)
+        log_warn("export: the card %s/" SUMS_CARD " was edited: set aside as %s", folder, moved);
+    free(moved);
+    free(name);
+    return status;
+}
+
+// Where `path` is a link only that is replaced, and the card stays where it is.
+enum status foreign_card_aside(const char *path, const char *folder, const char *fresh) {
+    struct stat info;
+    char *card = path_join(path, SUMS_CARD);
+    bool ours = lstat(path, &info) == 0 && S_ISDIR(info.st_mode);
+    bool there = card && ours && lstat(card, &info) == 0 && !S_ISDIR(info.st_mode);
+    enum status status = card ? STATUS_OK : no_memory(folder);
+    if (there && !sums_card_is_own(path) && !card_same(card, fresh))
+        status = card_move(card, folder);
+    free(card);
     return status;
 }

@@ -8,6 +8,7 @@
 #include "export/export.h"
 #include "export/foreign.h"
 #include "export/sums.h"
+#include "model/weight_files.h"
 #include "model/weights.h"
 
 #include <errno.h>
@@ -30,7 +31,7 @@ static enum status hf_config(const struct export_model *model, const char *folde
 
 static enum status hf_weights(struct export_result *out, const struct export_model *model, const char *folder) {
     struct stat info;
-    char *path = path_join(folder, "model.safetensors");
+    char *path = path_join(folder, WEIGHTS_NAME);
     enum status status = path ? weights_save(model->weights, model->table, path, model->bf16)
                               : status_set(STATUS_SYSTEM, "export: no memory");
     if (status == STATUS_OK)
@@ -52,14 +53,23 @@ static enum status hf_files(struct export_result *out, const struct export_model
     return sums_write(folder); // last: it lists the others
 }
 
-// The new directory is there and good: what could not be removed of the one before is only left over. A file that
-// somebody put into it since hf_commit looked is not removed.
-static void hf_remove_old(const char *old, const char *folder) {
+// Sets aside what of others there is in the directory before, `old`: all of it, or a card that was edited. `fresh`: the
+// new one.
+static enum status hf_keep(bool *whole, const char *old, const char *folder, const char *fresh) {
     char *moved;
-    enum status status = foreign_aside(&moved, old, folder);
-    if (status == STATUS_OK && !moved)
-        status = file_remove(old);
+    TRY(foreign_aside(&moved, old, folder));
+    *whole = moved;
     free(moved);
+    return *whole ? STATUS_OK : foreign_card_aside(old, folder, fresh);
+}
+
+// The new directory is there and good: what could not be removed of the one before is only left over. What somebody
+// put into it or edited since hf_commit looked is not removed.
+static void hf_remove_old(const char *old, const char *folder) {
+    bool whole;
+    enum status status = hf_keep(&whole, old, folder, folder);
+    if (status == STATUS_OK && !whole)
+        status = file_remove(old);
     if (status != STATUS_OK)
         log_warn("export: %s (of the directory before; the new one is good)", status_message());
 }
@@ -80,9 +90,9 @@ static enum status hf_commit_aside(const char *staged, const char *folder, const
 // At every moment the one before or the new one is there, where the file system can exchange two names. What is not
 // ours steps aside for good.
 static enum status hf_commit(const char *staged, const char *folder, const char *aside, const char *parent) {
-    char *moved;
-    TRY(foreign_aside(&moved, folder, folder));
-    free(moved);
+    bool whole;
+    TRY(hf_keep(&whole, folder, folder, staged));
+    TRY(file_sync_folder(parent)); // what was set aside is there for good before the rest goes
     bool exchanged = renameat2(AT_FDCWD, staged, AT_FDCWD, folder, RENAME_EXCHANGE) == 0;
     if (!exchanged)
         TRY(hf_commit_aside(staged, folder, aside));

@@ -4,14 +4,16 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/text.h"
+#include "data/tokenizer_parts.h"
+#include "model/weight_files.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #define SUM_DIGITS 64
-#define POINTER_MAX ((size_t)1024) // bytes of a Git LFS pointer: its text is shorter
-#define SUM_NAMED 3                // names of files that differ in one message
+#define SUM_NAMED 3 // names of files that differ in one message
+#define BYTE_ORDER_MARK "\xef\xbb\xbf"
 
 void sums_release(struct sums *sums) {
     for (size_t i = 0; i < sums->n; i++)
@@ -46,10 +48,14 @@ bool sums_name_is_right(const char *name, size_t size) {
     return true;
 }
 
-static bool sum_digits_are_right(const char *digits) {
-    for (size_t i = 0; i < SUM_DIGITS; i++)
-        if (!((digits[i] >= '0' && digits[i] <= '9') || (digits[i] >= 'a' && digits[i] <= 'f')))
+// Lower-case in `out`.
+static bool sum_digits(char out[SUM_DIGITS], const char *digits) {
+    for (size_t i = 0; i < SUM_DIGITS; i++) {
+        bool upper = digits[i] >= 'A' && digits[i] <= 'F';
+        out[i] = upper ? (char)(digits[i] - 'A' + 'a') : digits[i];
+        if (!((out[i] >= '0' && out[i] <= '9') || (out[i] >= 'a' && out[i] <= 'f')))
             return false;
+    }
     return true;
 }
 
@@ -59,15 +65,16 @@ static bool sum_is_list(const char *name, size_t size) {
 
 // A line without its newline. `sha256sum` writes a * for a blank where it read in binary mode.
 static bool sum_line(struct sums *sums, const char *line, size_t size, const char **why) {
+    char digits[SUM_DIGITS];
     *why = "not 64 hex digits, two blanks and a file's name";
-    if (size < SUM_DIGITS + 3 || !sum_digits_are_right(line) || line[SUM_DIGITS] != ' ' ||
+    if (size < SUM_DIGITS + 3 || !sum_digits(digits, line) || line[SUM_DIGITS] != ' ' ||
         (line[SUM_DIGITS + 1] != ' ' && line[SUM_DIGITS + 1] != '*') ||
         !sums_name_is_right(line + SUM_DIGITS + 2, size - SUM_DIGITS - 2) ||
         sum_is_list(line + SUM_DIGITS + 2, size - SUM_DIGITS - 2))
         return false;
     struct sum *sum = &sums->at[sums->n];
     *sum = (struct sum){.name = strndup(line + SUM_DIGITS + 2, size - SUM_DIGITS - 2)};
-    memcpy(sum->sha256, line, SUM_DIGITS);
+    memcpy(sum->sha256, digits, SUM_DIGITS);
     *why = !sum->name ? "no memory" : "names a file twice";
     if (!sum->name || sums_find(sums, sum->name)) {
         free(sum->name);
@@ -86,7 +93,8 @@ static enum status sums_lines(struct sums *out, const char *bytes, size_t size, 
             return status_set(STATUS_DATA, "%s:%zu: the line is cut off", name, lines + 1);
         if (lines == SUMS_FILES)
             return status_set(STATUS_DATA, "%s: more than %d files", name, SUMS_FILES);
-        if (!sum_line(out, at, (size_t)(stop - at), &why))
+        bool crlf = stop > at && stop[-1] == '\r';
+        if (!sum_line(out, at, (size_t)(stop - at) - crlf, &why))
             return status_set(STATUS_DATA, "%s:%zu: %s", name, lines + 1, why);
         at = stop + 1;
     }
@@ -98,6 +106,8 @@ enum status sums_parse(struct sums *out, const char *bytes, size_t size, const c
     *out = (struct sums){0};
     if (size > SUMS_MAX)
         return status_set(STATUS_DATA, "%s: %zu bytes are too many for it", name, size);
+    if (size >= 3 && memcmp(bytes, BYTE_ORDER_MARK, 3) == 0)
+        return status_set(STATUS_DATA, "%s:1: begins with a byte order mark: save it as UTF-8 without one", name);
     for (size_t i = 0; i < size; i++)
         lines += bytes[i] == '\n';
     out->at = calloc(lines, sizeof *out->at);
@@ -177,18 +187,6 @@ enum status sums_write(const char *folder) {
 
 // ---- comparing
 
-// What a clone without Git LFS has in a large file's place says more than that it is another.
-static enum status sums_differs(const char *path, size_t size) {
-    char *bytes = NULL;
-    enum status status = size <= POINTER_MAX ? file_read(&bytes, &size, path, POINTER_MAX) : STATUS_OK;
-    if (status == STATUS_OK && bytes)
-        status = file_pointer_check(bytes, size, path);
-    free(bytes);
-    if (status != STATUS_OK)
-        return status;
-    return status_set(STATUS_DATA, "%s: its SHA-256 is not the one of " SUMS_NAME " (damaged or edited)", path);
-}
-
 enum status sums_check_file(const struct sum *sum, const char *folder) {
     struct stat info;
     char sha256[65] = "", *path = path_join(folder, sum->name);
@@ -198,7 +196,7 @@ enum status sums_check_file(const struct sum *sum, const char *folder) {
     else if (path)
         status = hash_sha256_file(sha256, path);
     if (status == STATUS_OK && strcmp(sha256, sum->sha256) != 0)
-        status = sums_differs(path, (size_t)info.st_size);
+        status = status_set(STATUS_DATA, "%s: its SHA-256 is not the one of " SUMS_NAME " (damaged or edited)", path);
     free(path);
     return status;
 }
@@ -239,6 +237,68 @@ enum status sums_check(size_t *others, const struct sums *sums, const char *fold
     return status;
 }
 
+bool sums_card_is_own(const char *folder) {
+    struct sums sums;
+    if (sums_read(&sums, folder) != STATUS_OK)
+        return false;
+    const struct sum *card = sums_find(&sums, SUMS_CARD);
+    bool own = card && sums_check_file(card, folder) == STATUS_OK;
+    sums_release(&sums);
+    return own;
+}
+
+// ---- cut lists
+
+// Every model directory that we write has these, and a tokenizer in one form or the other.
+static const char *const always[] = {
+    SUMS_CARD, "config.json", "finetuned.json", WEIGHTS_NAME, "special_tokens_map.json", "tokenizer_config.json"};
+#define ALWAYS (sizeof always / sizeof *always)
+
+bool sums_name_is_known(const char *name) {
+    for (size_t i = 0; i < ALWAYS; i++)
+        if (strcmp(always[i], name) == 0)
+            return true;
+    for (size_t i = 0; i < TOKENIZER_FILES; i++)
+        if (strcmp(tokenizer_file_names[i], name) == 0)
+            return true;
+    return strcmp(name, SUMS_NAME) == 0;
+}
+
+static const char *cut_always(const struct sums *sums) {
+    for (size_t i = 0; i < ALWAYS; i++)
+        if (!sums_find(sums, always[i]))
+            return always[i];
+    bool json = sums_find(sums, "tokenizer.json"), words = sums_find(sums, "vocab.txt");
+    bool vocabulary = sums_find(sums, "vocab.json"), merges = sums_find(sums, "merges.txt");
+    if (json || words || (vocabulary && merges))
+        return NULL;
+    return vocabulary ? "merges.txt" : "vocab.json";
+}
+
+// The list is sorted: what a cut took off is behind its last name.
+static const char *cut_end(const struct sums *sums, const char *folder) {
+    const char *last = "", *lacks = NULL;
+    for (size_t i = 0; i < sums->n; i++)
+        last = strcmp(sums->at[i].name, last) > 0 ? sums->at[i].name : last;
+    for (size_t i = 0; i < TOKENIZER_FILES && !lacks; i++) {
+        char *path = path_join(folder, tokenizer_file_names[i]);
+        if (path && strcmp(tokenizer_file_names[i], last) > 0 && file_named(path))
+            lacks = tokenizer_file_names[i];
+        free(path);
+    }
+    return lacks;
+}
+
+const char *sums_cut(const struct sums *sums, const char *folder) {
+    char *path = path_join(folder, "finetuned.json");
+    bool ours = sums->n && (sums_find(sums, "finetuned.json") || (path && file_named(path)));
+    const char *lacks = ours ? cut_always(sums) : NULL;
+    free(path);
+    return !ours || lacks ? lacks : cut_end(sums, folder);
+}
+
+// ---- the whole
+
 // A card that is there counts as right.
 static void sums_drop_card(struct sums *sums, const char *folder) {
     struct stat info;
@@ -256,9 +316,14 @@ static enum status sums_check_all(bool *listed, const char *folder, bool card) {
     *listed = true;
     TRY(sums_read(&sums, folder));
     *listed = sums.n > 0;
+    const char *lacks = sums_cut(&sums, folder);
     if (!card)
         sums_drop_card(&sums, folder);
     enum status status = *listed ? sums_check(NULL, &sums, folder) : STATUS_OK;
+    if (status == STATUS_OK && lacks)
+        status =
+            status_set(STATUS_DATA, "%s/" SUMS_NAME ": does not name %s, as it does where we write it: cut or edited",
+                       folder, lacks);
     sums_release(&sums);
     return status;
 }

@@ -3,7 +3,8 @@
 //
 //   <64 lower-case hex digits>  <name, folders with />
 //
-// Names are sorted by bytes. Whoever loads the model does not need it and need not hash; `inspect --verify` compares.
+// Read as that reads it, too: upper-case digits and lines that end in CR LF will do. Names are sorted by bytes. Whoever
+// loads the model does not need it and need not hash; `inspect --verify` compares.
 #ifndef FINETUNED_EXPORT_SUMS_H
 #define FINETUNED_EXPORT_SUMS_H
 
@@ -47,6 +48,14 @@ enum status sums_write(const char *folder);
 enum status sums_check(size_t *others, const struct sums *sums, const char *folder);
 // One of them.
 enum status sums_check_file(const struct sum *sum, const char *folder);
+// Whether the card is as the list says; false too where the list is gone or can't be read.
+bool sums_card_is_own(const char *folder);
+// Whether a name is one that we write into a model directory.
+bool sums_name_is_known(const char *name);
+// A list of a directory of ours (one with a finetuned.json) that lacks what is always written with it, or that ends
+// before a file of ours that is there, was cut: the first such name, or NULL. A file that somebody added may have one
+// of our names, and not be in it.
+const char *sums_cut(const struct sums *sums, const char *folder);
 // The whole: a folder that has a list (`listed`) is as that says; STATUS_DATA: what is not, or a list that can't be
 // read.
 enum status sums_verify(bool *listed, const char *folder);

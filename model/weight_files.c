@@ -189,7 +189,7 @@ enum status weight_files_open_path(struct weight_files *out, const char *path) {
 }
 
 enum status weight_files_open(struct weight_files *out, const char *folder) {
-    static const char *const names[] = {"model.safetensors", "model.safetensors.index.json", "pytorch_model.bin",
+    static const char *const names[] = {WEIGHTS_NAME, "model.safetensors.index.json", "pytorch_model.bin",
                                         "pytorch_model.bin.index.json"};
     *out = (struct weight_files){0};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {

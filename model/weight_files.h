@@ -11,6 +11,8 @@
 #include "model/tensor.h"
 #include "model/torch_file.h"
 
+#define WEIGHTS_NAME "model.safetensors" // the one that we write
+
 struct weight_part {
     char *path;
     bool torch; // which of the two below

@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "base/pulse.h"
 #include "checkpoints/steps.h"
+#include "train/ended.h"
 #include "train/home.h"
 #include "train/stop.h"
 
@@ -50,18 +51,18 @@ static enum status claim_finished(const struct job *job) {
     if (any)
         return STATUS_OK;
     TRY(events_look(&previous, job->out));
-    const char *has = !previous.end_step            ? NULL
-                      : claim_has(job, "model")     ? "model"
-                      : claim_has(job, REPORT_JSON) ? REPORT_JSON
-                                                    : NULL;
+    const char *has = ended_has(job->out, previous.any, previous.end_step);
+    char when[32] = "";
     if (!has)
         return STATUS_OK;
+    if (previous.end_step)
+        snprintf(when, sizeof when, " at step %" PRIu64, previous.end_step);
     return status_set(
         STATUS_DATA,
-        "checkpoints.dir: %s holds no checkpoint, but %s is of a run that ended at step %llu and has its %s: bring the "
+        "checkpoints.dir: %s holds no checkpoint, but %s is of a run that ended%s and has its %s%s: bring the "
         "folder back (is its disk mounted? another checkpoints.dir?), set checkpoints.resume: never to train again "
         "from step 0 and replace what is there, or choose another out",
-        job->checkpoints.dir, job->out, (unsigned long long)previous.end_step, has);
+        job->checkpoints.dir, job->out, when, has, previous.any ? "" : " (its events.jsonl is gone or empty, too)");
 }
 
 // Whether there can be such folders. A cache that holds all shards need not be writable.

@@ -170,7 +170,7 @@ enum status places_check(const struct job *job) {
     TRY(places_job_file(job));
     folder = path_join(job->out, "model");
     enum status status = folder ? foreign_find(&why, folder) : status_set(STATUS_SYSTEM, "out: no memory");
-    if (why && !run_keeps_model(job)) // notes beside a whole model that stays are no reason to end
+    if (why && run_check_kept(job) != STATUS_OK) // notes beside a whole model that stays are no reason to end
         status = status_set(STATUS_USAGE, "out: %s: move it away or choose another out", why);
     free(why);
     free(folder);

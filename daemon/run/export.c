@@ -7,10 +7,12 @@
 #include "daemon/verify/published.h"
 #include "export/export.h"
 #include "export/sums.h"
+#include "model/weight_files.h"
 #include "train/card.h"
 #include "train/folder.h"
 #include "train/report_sums.h"
 #include "train/report_text.h"
+#include "train/told_sum.h"
 
 static enum status run_may(const void *context) {
     return folder_held(context);
@@ -55,12 +57,22 @@ static enum status run_export_directory(struct trainer *t, const struct export_m
     return status;
 }
 
+// An archive is of the run, whatever card stands in <out>/model meanwhile.
+static void run_tell_card(const struct trainer *t) {
+    char *folder = path_join(t->job->out, "model"), *card = folder ? path_join(folder, SUMS_CARD) : NULL;
+    if (card && file_exists(card) && !sums_card_is_own(folder))
+        log_warn("export: the card %s was edited: the archive holds the run's own", card);
+    free(card);
+    free(folder);
+}
+
 // One kind of export.to into <out>/artifacts.
 static enum status run_export_kind(struct trainer *t, const struct export_model *model,
                                    const struct exporter *exporter) {
     struct export_result result = {0};
     char *folder = path_join(t->job->out, "artifacts");
     log_info("export: %s to %s/artifacts", exporter->kind, t->job->out);
+    run_tell_card(t);
     enum status status =
         folder ? export_run(&result, exporter, model, folder, t->pool) : status_set(STATUS_SYSTEM, "export: no memory");
     if (status == STATUS_OK)
@@ -168,7 +180,7 @@ static bool run_same_artifact(const struct trainer *t, const struct exporter *ex
     char *path = run_artifact(t->job, exporter);
     const struct history_export *told = history_exported(&t->previous.exports, exporter->kind);
     bool tells = path && told && *told->sha256 && strcmp(told->name, strrchr(path, '/') + 1) == 0;
-    bool same = path && (tells ? published_check(path, told->sha256, "export") : run_check_listed(path)) == STATUS_OK;
+    bool same = path && (tells ? told_sum_check(path, told->sha256, "export") : run_check_listed(path)) == STATUS_OK;
     if (path && !same)
         log_warn("%s: made again", status_message());
     free(path);
@@ -183,7 +195,7 @@ static enum status run_check_model(const struct history_exports *exports, const 
     TRY(sums_usable(&listed, folder));
     if (!listed)
         return status_set(STATUS_DATA, "%s/" SUMS_NAME ": is missing", folder);
-    return published_check_model(folder, told ? told->sha256 : "");
+    return published_model_check(folder, told ? told->sha256 : "");
 }
 
 static enum status run_open_model(const char *folder, struct pool *pool) {
@@ -223,7 +235,7 @@ static void run_warn_other(const struct trainer *t, const struct exporter *expor
     const struct history_export *told = history_exported(&t->previous.exports, exporter->kind);
     char *folder = told ? path_join(t->job->out, "artifacts") : NULL,
          *path = folder ? path_join(folder, told->name) : NULL;
-    if (path && file_exists(path) && published_check(path, told->sha256, "export") != STATUS_OK)
+    if (path && file_exists(path) && told_sum_check(path, told->sha256, "export") != STATUS_OK)
         log_warn("%s: export.to does not ask for it now: remove it, or ask for it", status_message());
     free(path);
     free(folder);
@@ -247,40 +259,49 @@ static uint32_t run_look(const struct trainer *t) {
     return make;
 }
 
-bool run_outputs(const struct job *job) {
-    bool has = run_has(job, "report.json") && run_has(job, "report.md") && run_has(job, "model/config.json") &&
-               run_has(job, "model/model.safetensors");
+enum status run_check_outputs(const struct job *job) {
+    static const char *const names[] = {REPORT_JSON, REPORT_MARKDOWN, "model/config.json", "model/" WEIGHTS_NAME};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!run_has(job, names[i]))
+            return status_set(STATUS_DATA, "%s/%s is missing", job->out, names[i]);
     for (unsigned i = 0; exporters[i].kind; i++)
-        has = has && (!job->export.to[exporters[i].job] || run_has_artifact(job, &exporters[i]));
-    return has;
+        if (job->export.to[exporters[i].job] && !run_has_artifact(job, &exporters[i]))
+            return status_set(STATUS_DATA, "%s/artifacts has no archive of export.to %s", job->out, exporters[i].kind);
+    return STATUS_OK;
 }
 
 // Whether the job that the run ended with asks for the same end.
-static bool run_same_end(const struct job *job) {
+static enum status run_check_end(const struct job *job) {
     static const char *const keys[] = {"train.epochs", "train.max_steps", "export.dtype"};
     struct job *then = NULL;
     char *path = path_join(job->out, "job.yaml");
-    bool same = path && file_exists(path) && job_read(&then, path, NULL, 0, JOB_NEED_NOTHING) == STATUS_OK;
-    for (size_t i = 0; same && i < sizeof keys / sizeof *keys; i++) {
+    enum status status =
+        path ? job_read(&then, path, NULL, 0, JOB_NEED_NOTHING) : status_set(STATUS_SYSTEM, "export: no memory");
+    for (size_t i = 0; status == STATUS_OK && i < sizeof keys / sizeof *keys; i++) {
         char *a = job_value(then, keys[i]), *b = job_value(job, keys[i]);
-        same = a && b && strcmp(a, b) == 0;
+        if (!a || !b || strcmp(a, b) != 0)
+            status = status_set(STATUS_DATA, "%s was %s, is %s now", keys[i], a ? a : "", b ? b : "");
         free(a);
         free(b);
     }
     job_free(then);
     free(path);
-    return same;
+    return status;
 }
 
-bool run_keeps_model(const struct job *job) {
+enum status run_check_kept(const struct job *job) {
     struct history history = {0};
-    bool keeps = strcmp(job->checkpoints.resume, "auto") == 0 && history_read(&history, job->out) == STATUS_OK &&
-                 strcmp(history.ended, "end") == 0 && run_same_end(job);
-    char *folder = keeps ? path_join(job->out, "model") : NULL;
-    keeps = folder && run_check_model(&history.exports, folder) == STATUS_OK;
+    enum status status = history_read(&history, job->out);
+    if (status == STATUS_OK && (strcmp(job->checkpoints.resume, "auto") != 0 || strcmp(history.ended, "end") != 0))
+        status = status_set(STATUS_DATA, "%s: the run has not ended, or begins anew", job->out);
+    if (status == STATUS_OK)
+        status = run_check_end(job);
+    char *folder = status == STATUS_OK ? path_join(job->out, "model") : NULL;
+    if (status == STATUS_OK)
+        status = folder ? run_check_model(&history.exports, folder) : status_set(STATUS_SYSTEM, "export: no memory");
     history_release(&history);
     free(folder);
-    return keeps;
+    return status;
 }
 
 enum status run_missing(uint32_t *make, struct trainer *t) {

@@ -12,11 +12,11 @@ enum { RUN_MAKES_REPORT = 1, RUN_MAKES_MODEL = 2, RUN_MAKES_KIND = 4 };
 // 0 looks, all get its answer.
 enum status run_missing(uint32_t *make, struct trainer *trainer);
 
-// Whether the files of a run that is complete are all there, not looked into: reports, model, artifacts.
-bool run_outputs(const struct job *job);
-// Whether the run went to its end as this job asks it to, and its model is whole, file by file: the next start leaves
-// <out>/model alone.
-bool run_keeps_model(const struct job *job);
+// STATUS_DATA names what is missing of the files of a run that is complete, not looked into: reports, model, artifacts.
+enum status run_check_outputs(const struct job *job);
+// STATUS_OK: the run went to its end as this job asks it to, and its model is whole, file by file: the next start
+// leaves <out>/model alone. Else why not.
+enum status run_check_kept(const struct job *job);
 
 // Makes the model directory and the artifacts of the set from the weights in memory. Collective; rank 0 works.
 // STATUS_AGAIN: a signal came before the last of them.

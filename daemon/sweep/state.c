@@ -7,6 +7,7 @@
 #include "checkpoints/steps.h"
 #include "daemon/run/export.h"
 #include "daemon/run/folder.h"
+#include "train/ended.h"
 #include "train/history.h"
 #include "train/report_sums.h"
 #include "train/report_text.h"
@@ -92,8 +93,20 @@ static enum status cell_refuse(const struct sweep_cell *cell, const char *key, c
                       cell->job->out, key, then, now);
 }
 
-// Compares the job that the folder was made with. `settled`: nothing differs. STATUS_DATA for what a run would refuse.
-static enum status cell_compare(bool *settled, const struct sweep_cell *cell, const struct job *then) {
+// Whether the run in a cell's folder is that of now, and the first thing that says that it may not be.
+struct cell_run {
+    bool settled;
+    char why[900];
+};
+
+static void run_unsettle(struct cell_run *run, const char *key, const char *then, const char *now) {
+    if (run->settled)
+        snprintf(run->why, sizeof run->why, "%s was %s, but this sweep says %s", key, then, now);
+    run->settled = false;
+}
+
+// Compares the job that the folder was made with. STATUS_DATA for what a run would refuse.
+static enum status cell_compare(struct cell_run *run, const struct sweep_cell *cell, const struct job *then) {
     enum status status = STATUS_OK;
     for (size_t i = 0; job_key(i) && status == STATUS_OK; i++) {
         const char *key = job_key(i);
@@ -101,7 +114,8 @@ static enum status cell_compare(bool *settled, const struct sweep_cell *cell, co
             continue;
         char *a = job_value(then, key), *b = job_value(cell->job, key);
         bool same = a && b && (strcmp(a, b) == 0 || key_adopts(key, b));
-        *settled = *settled && same;
+        if (!same)
+            run_unsettle(run, key, a ? a : "", b ? b : "");
         if (!same && job_key_defines_run(i) && !key_resolves(key))
             status = cell_refuse(cell, key, a ? a : "", b ? b : "");
         free(a);
@@ -111,29 +125,32 @@ static enum status cell_compare(bool *settled, const struct sweep_cell *cell, co
 }
 
 // The same by content. Not recorded: not settled.
-static enum status cell_compare_hash(bool *settled, const struct sweep_cell *cell, const char *what, const char *then,
-                                     const char *now) {
+static enum status cell_compare_hash(struct cell_run *run, const struct sweep_cell *cell, const char *what,
+                                     const char *then, const char *now) {
     if (*then && strcmp(then, now) != 0)
         return cell_refuse(cell, what, then, now);
-    *settled = *settled && *then;
+    if (!*then)
+        run_unsettle(run, what, "not recorded", now);
     return STATUS_OK;
 }
 
-static enum status cell_same(bool *settled, const struct sweep *s, const struct sweep_cell *cell,
+static enum status cell_same(struct cell_run *run, const struct sweep *s, const struct sweep_cell *cell,
                              const struct history *history) {
     struct job *then = NULL;
     char *path = path_join(cell->job->out, "job.yaml");
     if (!path)
         return status_set(STATUS_SYSTEM, "sweep: no memory");
-    *settled = file_exists(path) && job_read(&then, path, NULL, 0, JOB_NEED_NOTHING) == STATUS_OK;
+    run->settled = job_read(&then, path, NULL, 0, JOB_NEED_NOTHING) == STATUS_OK;
+    if (!run->settled)
+        snprintf(run->why, sizeof run->why, "%s", file_named(path) ? status_message() : "its job.yaml is missing");
     free(path);
-    if (!*settled)
+    if (!run->settled)
         return STATUS_OK;
-    enum status status = cell_compare(settled, cell, then);
+    enum status status = cell_compare(run, cell, then);
     job_free(then);
     TRY(status);
-    TRY(cell_compare_hash(settled, cell, "the data's hash", history->data_hash, s->facts[cell->task].hash));
-    return cell_compare_hash(settled, cell, "model.base's hash", history->base_hash, s->base_hash);
+    TRY(cell_compare_hash(run, cell, "the data's hash", history->data_hash, s->facts[cell->task].hash));
+    return cell_compare_hash(run, cell, "model.base's hash", history->base_hash, s->base_hash);
 }
 
 // A folder without checkpoints may become any run's.
@@ -145,29 +162,22 @@ static enum status cell_begun(bool *begun, const struct sweep_cell *cell) {
     return STATUS_OK;
 }
 
-// A run that ended, without its checkpoints: it may stay as it is, but is not begun anew, which would replace its model
-// and report. (A run refuses the same.)
-static bool cell_ended(const struct sweep_cell *cell, const struct history *history) {
-    char *model = path_join(cell->job->out, "model"), *report = path_join(cell->job->out, REPORT_JSON);
-    bool has = (model && file_exists(model)) || (report && file_exists(report));
-    free(model);
-    free(report);
-    return history->end_step && has;
-}
-
-static enum status cell_refuse_gone(const struct sweep_cell *cell, const struct history *history) {
+// A run that ended, without its checkpoints, may stay as it is, but is not begun anew. (A run refuses the same.) `why`:
+// it can't stay as it is.
+static enum status cell_refuse_gone(const struct sweep_cell *cell, uint64_t end_step, const char *why) {
     const char *out = cell->job->out;
-    char *path = path_join(out, "job.yaml");
+    char *path = path_join(out, "job.yaml"), when[32] = "";
     struct job *then = NULL;
     struct text command = {0};
     if (path && file_exists(path) && job_read(&then, path, NULL, 0, JOB_NEED_NOTHING) == STATUS_OK)
         run_folder_command(&command, out, then);
+    if (end_step)
+        snprintf(when, sizeof when, " at step %" PRIu64, end_step);
     enum status status =
         status_set(STATUS_DATA,
-                   "%s: its run ended at step %" PRIu64 ", its checkpoints are gone, and its model and report are not "
-                   "whole, or not all that this sweep asks for: bring %s back, %s%s%sor remove the folder; then start "
-                   "the sweep again",
-                   out, history->end_step, cell->job->checkpoints.dir, then ? "train it again from step 0 by `" : "",
+                   "%s: its run ended%s, its checkpoints are gone, and %s: bring %s back, %s%s%sor remove the folder; "
+                   "then start the sweep again",
+                   out, when, why, cell->job->checkpoints.dir, then ? "train it again from step 0 by `" : "",
                    then && !command.failed ? text_string(&command) : "", then ? " --checkpoints.resume never`, " : "");
     text_release(&command);
     job_free(then);
@@ -175,29 +185,40 @@ static enum status cell_refuse_gone(const struct sweep_cell *cell, const struct 
     return status;
 }
 
-// Whether nothing is to be done. Without checkpoints the model can't be made again: it is looked into.
-static bool cell_done(struct sweep_cell *cell, const struct history *history, bool begun) {
+// Whether nothing is to be done: STATUS_DATA says what is. Without checkpoints the model can't be made again: it is
+// looked into.
+static enum status cell_check_done(struct sweep_cell *cell, const struct history *history, bool begun) {
     const struct job *job = cell->job;
-    return strcmp(history->ended, "end") == 0 && run_outputs(job) &&
-           report_sums_check(&history->report, job->out) == STATUS_OK && (begun || run_keeps_model(job)) &&
-           sweep_cell_read(cell) == STATUS_OK;
+    if (strcmp(history->ended, "end") != 0)
+        return status_set(STATUS_DATA, "it went on since (%s)", history->ended);
+    TRY(run_check_outputs(job));
+    TRY(report_sums_check(&history->report, job->out));
+    TRY(begun ? STATUS_OK : run_check_kept(job));
+    return sweep_cell_read(cell);
 }
 
 static enum status cell_look(struct sweep_cell *cell, const struct sweep *s, const struct history *history) {
-    bool settled = false, begun, diverged = strcmp(history->ended, "stop: nonfinite") == 0;
+    struct cell_run run = {0};
+    bool begun, diverged = strcmp(history->ended, "stop: nonfinite") == 0;
     TRY(cell_begun(&begun, cell));
-    bool gone = !begun && cell_ended(cell, history);
+    bool gone = !begun && ended_has(cell->job->out, history->any, history->end_step);
+    if (gone && !history->any)
+        return cell_refuse_gone(cell, 0, "so is its events.jsonl");
+    if (!history->any)
+        return STATUS_OK;
     cell->step = begun ? history->step : 0;
-    enum status status = cell_same(&settled, s, cell, history);
+    enum status status = cell_same(&run, s, cell, history);
     if (!begun && !gone && status == STATUS_DATA)
         return STATUS_OK;
     TRY(status);
-    if (settled && diverged) {
+    if (run.settled && diverged) {
         cell->state = SWEEP_DIVERGED;
         cell->step = history->step;
-    } else if (settled && cell_done(cell, history, begun))
+    } else if (run.settled && cell_check_done(cell, history, begun) == STATUS_OK)
         cell->state = SWEEP_DONE;
-    return gone && cell->state == SWEEP_WAITS ? cell_refuse_gone(cell, history) : STATUS_OK;
+    else if (run.settled)
+        snprintf(run.why, sizeof run.why, "%s", status_message());
+    return gone && cell->state == SWEEP_WAITS ? cell_refuse_gone(cell, history->end_step, run.why) : STATUS_OK;
 }
 
 // ---- all of it
@@ -212,7 +233,7 @@ static enum status look_cells(struct sweep *s) {
     for (size_t i = 0; i < s->n; i++) {
         struct history history = {0};
         enum status status = history_read(&history, s->cells[i].job->out);
-        if (status == STATUS_OK && history.any)
+        if (status == STATUS_OK)
             status = cell_look(&s->cells[i], s, &history);
         history_release(&history);
         TRY(status);

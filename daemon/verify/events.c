@@ -3,6 +3,7 @@
 #include "daemon/verify/parts.h"
 
 #include "base/file.h"
+#include "model/weight_files.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -29,7 +30,7 @@ static void exports_add(json_t *exports, const json_t *event) {
         return;
     const char *slash = strrchr(path, '/');
     json_object_set(exports,
-                    strcmp(kind, "model") == 0 ? "model.safetensors"
+                    strcmp(kind, "model") == 0 ? WEIGHTS_NAME
                     : slash                    ? slash + 1
                                                : path,
                     json_object_get(event, "sha256"));

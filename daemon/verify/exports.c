@@ -6,11 +6,11 @@
 #include "daemon/verify/published.h"
 #include "export/export.h"
 #include "export/sums.h"
+#include "model/weight_files.h"
+#include "train/told_sum.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-#define MODEL "model.safetensors"
 
 // Whether the next start makes an artifact of this name where it is missing or wrong. Without a job nobody knows.
 static bool job_makes(const struct job *job, const char *name) {
@@ -31,7 +31,7 @@ static enum status told_item(struct verify *v, const struct verify_told *told, c
     enum inspect_kind kind = INSPECT_NONE;
     enum verify_depth depth = VERIFY_HASHES;
     char why[900];
-    enum status status = published_check(path, wanted, "export");
+    enum status status = told_sum_check(path, wanted, "export");
     if (status == STATUS_OK)
         status = inspect_kind_of(&kind, path);
     if (status == STATUS_OK)
@@ -97,7 +97,7 @@ static enum status model_item(struct verify *v, const struct verify_told *told) 
     if (status == STATUS_OK && depth != VERIFY_HASHES)
         status = status_set(STATUS_DATA, "%s/" SUMS_NAME ": is missing: a run writes it with its model", path);
     if (status == STATUS_OK)
-        status = published_check_model(path, json_string_value(json_object_get(told->exports, MODEL)));
+        status = published_model_check(path, json_string_value(json_object_get(told->exports, WEIGHTS_NAME)));
     free(path);
     return verify_found(v, "model", "model", status, depth);
 }
@@ -111,7 +111,7 @@ enum status verify_exports(struct verify *v, const struct verify_told *told) {
     if (verify_there(v, "artifacts"))
         TRY(verify_each(v, "artifacts", "archive", told, artifact_item));
     json_object_foreach(told->exports, name, sha256) {
-        if (status == STATUS_OK && strcmp(name, MODEL) != 0)
+        if (status == STATUS_OK && strcmp(name, WEIGHTS_NAME) != 0)
             status = artifact_lacking(v, told, name);
     }
     return status;

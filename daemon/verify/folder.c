@@ -3,7 +3,7 @@
 #include "daemon/verify/parts.h"
 
 #include "base/file.h"
-#include "daemon/verify/published.h"
+#include "train/told_sum.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -118,7 +118,7 @@ static enum status check_report(char run_id[33], const char *path, bool json, co
     json_t *root = NULL;
     TRY(json ? json_object_of(&root, path) : file_check_regular(path));
     const char *id = json_string_value(json_object_get(root, "run_id"));
-    enum status status = *wanted ? published_check(path, wanted, "end") : STATUS_OK;
+    enum status status = *wanted ? told_sum_check(path, wanted, "end") : STATUS_OK;
     if (status == STATUS_OK && json && (!id || !json_is_object(json_object_get(root, "val"))))
         status = status_set(STATUS_DATA, "%s: no report of a run: it lacks run_id or val", path);
     if (status == STATUS_OK && id)

@@ -72,6 +72,37 @@ class Card(s.Case):
         self.assertEqual(card(os.path.join(out, "model")), card(self.model))
         self.assertEqual(len(s.events(out, "eval")), events)
 
+    def edit(self, folder, words="And a word of mine."):
+        with open(os.path.join(folder, "README.md"), "a", encoding="utf-8") as file:
+            file.write(words)
+        return card(folder)
+
+    def test_edited_card_is_set_aside(self):
+        """Whatever replaces the directory: its own words are beside it, and one line says where."""
+        out = os.path.join(self.root, "words")
+        shutil.copytree(self.out, out, symlinks=True)
+        model = os.path.join(out, "model")
+        mine = self.edit(model)
+        result = self.train(self.job, "--out", out, "--export.to", "hf,sagemaker")  # the model stays as it is
+        self.assertEqual(card(model), mine)
+        self.assertIn(f"{model}/README.md was edited: the archive holds the run's own", result.err)
+        result = self.train(self.job, "--out", out, "--train.epochs", 3)
+        self.assertIn(f"{model}/README.md was edited: set aside as {model}.README.md.aside-1\n", result.err)
+        self.assertEqual(result.err.count("README.md was edited"), 1)
+        with open(f"{model}.README.md.aside-1", encoding="utf-8") as file:
+            self.assertEqual(file.read(), mine)
+        self.assertNotIn("word of mine", card(model))
+        self.assertExit(s.run("inspect", "--verify", out), 0)
+        result = self.train(self.job, "--out", out, "--train.epochs", 4)  # the run's own card is no one's words
+        self.assertNotIn("aside", result.err)
+        for k in (1, 2):
+            self.export(s.checkpoint(self.out), "e")
+            mine = self.edit(self.path("e"), f"{k}\n")
+            result = s.run("export", "--from", s.checkpoint(self.out), "--to", "hf", "--out", self.path("e"))
+            self.assertExit(result, 0, f"set aside as {self.path('e')}.README.md.aside-{k}")
+            with open(f"{self.path('e')}.README.md.aside-{k}", encoding="utf-8") as file:
+                self.assertEqual(file.read(), mine)
+
     def export(self, source, name):
         self.assertExit(s.run("export", "--from", source, "--to", "hf", "--out", self.path(name)), 0)
         return card(self.path(name))

@@ -436,7 +436,7 @@ class Mended(Sweep):
         for more in ([], ["--train.precision", "auto"]):
             self.go(*more, words=["12 of 12 runs have ended before"])
             self.assertEqual(read(f"{self.out}/sweep.json"), table)
-        self.go("--train.max_steps", 9, rc=65, words=[cell(self.out, "emotion", RATES[0], "1"), "its checkpoints are gone"])
+        self.go("--train.max_steps", 9, rc=65, words=[cell(self.out, "emotion", RATES[0], "1"), "its checkpoints are gone, and train.max_steps was ", "but this sweep says 9: bring"])
         self.go("--train.warmup", 0.5, rc=65, words=["train.warmup was"])
         weights = f"{one}/model/model.safetensors"
         with open(weights, "r+b") as file:
@@ -444,7 +444,7 @@ class Mended(Sweep):
             file.write(b"\x55" * 9)
         command = f"finetuned run {one}/job.yaml --out {one} --checkpoints.resume never"  # a copy
         for dry in ([], ["--dry-run"]):
-            self.go(*dry, rc=65, words=[f"{one}: its run ended at step", "its checkpoints are gone", f"`{command}`"])
+            self.go(*dry, rc=65, words=[f"{one}: its run ended at step", "its checkpoints are gone, and ", "model.safetensors: its SHA-256 is not", f"`{command}`"])
         self.assertEqual(read(f"{self.out}/sweep.json"), table)
         self.assertExit(s.run(*command.split()[1:]), 0)
         self.go("--sweep.seeds", "1,2,3,4", words=["12 of 16 runs have ended before"])
@@ -452,7 +452,20 @@ class Mended(Sweep):
         self.assertEqual(self.sweep()["cells"], s.json_read(f"{self.whole()}/sweep.json")["cells"])
         os.remove(f"{one}/job.yaml")
         shutil.rmtree(f"{one}/checkpoints")
-        self.go(rc=65, words=[f"bring {one}/checkpoints back, or remove the folder"])
+        self.go(rc=65, words=["its checkpoints are gone, and its job.yaml is missing: ", f"bring {one}/checkpoints back, or remove the folder"])
+
+    def test_events_and_checkpoints_that_were_removed(self):
+        """A cell of which its model and report alone tell is not trained over."""
+        one = cell(self.out, "emotion", RATES[0], "1")
+        shutil.rmtree(f"{one}/checkpoints")
+        os.remove(f"{one}/events.jsonl")
+        before = tree(one)
+        command = f"finetuned run {one}/job.yaml --out {one} --checkpoints.resume never"
+        for dry in ([], ["--dry-run"]):
+            self.go(*dry, rc=65, words=[f"{one}: its run ended, its checkpoints are gone, and so is its events.jsonl: bring", f"`{command}`"])
+        self.assertEqual(tree(one), before)
+        self.assertExit(s.run(*command.split()[1:]), 0)
+        self.go(words=["12 of 12"])
 
     def test_what_is_missing_is_made(self):
         """Also a report that was lost; other cells are not opened."""

@@ -26,6 +26,9 @@ def append(path, data):
         file.write(data)
 
 
+POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"0" * 64 + b"\nsize 5\n"
+
+
 class Verify(s.Case):
     @classmethod
     def setUpClass(cls):
@@ -217,12 +220,121 @@ class Verify(s.Case):
         self.assertExit(again(), 0)
         self.assertEqual(s.file_lines(f"{out}/model/README.md")[-1], b"my words")
         flip(f"{out}/model/model.safetensors", os.path.getsize(f"{out}/model/model.safetensors") - 100)
-        self.assertExit(again(), 0, "model.safetensors", "made again")
+        self.assertExit(again(), 0, "model.safetensors", "made again", f"README.md was edited: set aside as {out}/model.README.md.aside-1")
         self.intact(out, "intact: ")
+        self.assertEqual(s.file_lines(f"{out}/model.README.md.aside-1")[-1], b"my words")
         for name in ("config.json", "README.md", "merges.txt", "finetuned.sha256"):  # each time it is said
             os.remove(f"{out}/model/{name}")
             self.assertExit(again(), 0, name, f"{out}/model is made again")
             self.intact(out, "intact: ")
+        self.assertFalse(os.path.exists(f"{out}/model.README.md.aside-2"))  # the run's own card goes with its model
+        append(f"{out}/model/README.md", b"more words\n")  # without a list it is compared with the new one
+        os.remove(f"{out}/model/finetuned.sha256")
+        self.assertExit(again(), 0, f"{out}/model is made again", f"set aside as {out}/model.README.md.aside-2")
+        self.assertEqual(s.file_lines(f"{out}/model.README.md.aside-2")[-1], b"more words")
+
+    def list_write(self, out, lines):
+        with open(f"{out}/model/finetuned.sha256", "wb") as file:
+            file.write(b"".join(lines))
+
+    def test_cut_list(self):
+        """A list that ends too early, or lacks a file that a model always has, is itself what is damaged."""
+        out = self.copy()
+        with open(f"{out}/model/finetuned.sha256", "rb") as file:
+            whole = file.readlines()
+        again = lambda: s.run("run", f"{out}/job.yaml", "--out", out, "--log.level", "warn")
+        for n in range(1, len(whole)):
+            self.list_write(out, whole[:n])
+            self.wrong(f"{out}/model", "finetuned.sha256: does not name")
+        for gone in range(len(whole)):
+            self.list_write(out, whole[:gone] + whole[gone + 1:])
+            self.wrong(f"{out}/model", "finetuned.sha256: does not name " + whole[gone].split()[1].decode())
+        for lines in (whole[:3], whole[:-1], whole[1:]):
+            self.list_write(out, lines)
+            items, _ = self.items(out)
+            self.assertIn("finetuned.sha256: does not name", items["model"]["why"])
+            self.assertExit(again(), 0, "finetuned.sha256: does not name", f"{out}/model is made again")
+            self.intact(out, "intact: ")
+        self.list_write(out, whole[:3])
+        self.assertRefused(s.run("export", "--from", f"{out}/model", "--to", "hf", "--out", self.path("e")), 65, "finetuned.sha256: does not name")
+        self.write("o/model/thesis.txt", "of the user")
+        self.assertRefused(again(), 64, "thesis.txt", "not of a model that this program wrote")
+        self.list_write(out, whole)
+        self.write("o/model/added_tokens.json", "{}")  # one of our names, but not in the way of a whole list
+        self.intact(f"{out}/model", "intact: every hash agrees")
+        os.remove(f"{out}/model/merges.txt")
+        self.assertRefused(again(), 64, "added_tokens.json", "not of a model that this program wrote")
+
+    def test_list_of_another_system(self):
+        """Lines that end in CR LF and upper-case digits are as good, as sha256sum -c has it; a byte order mark is named."""
+        out = self.copy()
+        with open(f"{out}/model/finetuned.sha256", "rb") as file:
+            whole = file.readlines()
+        upper = [line[:64].upper() + line[64:] for line in whole]
+        for lines in (upper, [line.replace(b"\n", b"\r\n") for line in whole], [line.replace(b"\n", b"\r\n") for line in upper]):
+            self.list_write(out, lines)
+            self.intact(out, "intact: ")
+            self.assertExit(s.run("export", "--from", f"{out}/model", "--to", "hf", "--out", self.path("e")), 0)
+        before = os.stat(f"{out}/model").st_ino
+        self.assertExit(s.run("run", f"{out}/job.yaml", "--out", out), 0)
+        self.assertEqual(os.stat(f"{out}/model").st_ino, before)
+        self.list_write(out, [b"\xef\xbb\xbf"] + whole)
+        self.wrong(f"{out}/model", "finetuned.sha256:1", "byte order mark")
+
+    def test_pointers(self):
+        """What a clone without Git LFS leaves is named as that, whatever file it is, and no list is to be removed."""
+        out = self.copy()
+        step = os.path.realpath(f"{out}/checkpoints/latest")
+        files = [f"{out}/model/{name}" for name in sorted(os.listdir(f"{out}/model"))] + [f"{step}/checkpoint.h5", f"{step}/MANIFEST.json"]
+        for path in files + [f"{out}/artifacts/{name}" for name in sorted(os.listdir(f"{out}/artifacts"))]:
+            with self.subTest(path=path), open(path, "rb") as file:
+                before = file.read()
+                with open(path, "wb") as file:
+                    file.write(POINTER)
+                name = os.path.basename(path)
+                self.wrong(path if "artifacts" in path else os.path.dirname(path), f"{name}: a Git LFS pointer")
+                if "/model/" in path:
+                    self.check_pointer(f"{out}/model", name, listed=True)
+                    os.rename(f"{out}/model/finetuned.sha256", self.path("list"))
+                    if name != "finetuned.sha256":
+                        self.check_pointer(f"{out}/model", name, listed=False)
+                    os.rename(self.path("list"), f"{out}/model/finetuned.sha256")
+                with open(path, "wb") as file:
+                    file.write(before)
+        self.intact(out, "intact: ")
+
+    def check_pointer(self, model, name, listed):
+        pointer = f"{name}: a Git LFS pointer"
+        self.assertRefused(s.run("export", "--from", model, "--to", "hf", "--out", self.path("e")), 65, pointer)
+        for result in ([s.run("predict", "--model", model, "a text")] if name not in ("README.md", "finetuned.sha256") else []) + (
+                [s.run("run", "--dry-run", f"{self.out}/job.yaml", "--model.base", model, "--out", self.path("n"))] if listed and name != "README.md" else []):
+            self.assertRefused(result, 65, pointer)
+            self.assertNotIn("remove finetuned.sha256", result.err)
+
+    # ---- a run whose events and checkpoints are both gone
+
+    def test_events_and_checkpoints_that_are_gone(self):
+        """A model or report beside the job file of a run tells that one was here: neither is replaced without a word."""
+        job = f"{self.out}/job.yaml"
+        for gone, rc in (((), 65), (("report.json", "report.md"), 65), (("model",), 65), (("model", "report.json"), 64), (("job.yaml",), 64)):
+            with self.subTest(gone=gone):
+                out = self.copy()
+                for name in ("events.jsonl", "checkpoints", *gone):
+                    (shutil.rmtree if os.path.isdir(f"{out}/{name}") else os.remove)(f"{out}/{name}")
+                if rc == 64 and "model" in gone:  # what is left tells of no end: the job file is a run's, and it begins anew
+                    self.assertExit(s.run("run", job, "--out", out), 0)
+                    continue
+                for more in (["--dry-run"], []):
+                    words = ["holds no checkpoint", "its events.jsonl is gone", "resume: never"] if rc == 65 else ["report."]
+                    self.assertRefused(s.run("run", job, "--out", out, *more), rc, *words)
+                self.assertFalse(os.path.exists(f"{out}/checkpoints"))
+        out = self.copy()
+        os.remove(f"{out}/events.jsonl")
+        shutil.rmtree(f"{out}/checkpoints")
+        self.assertExit(s.run("run", job, "--out", out, "--checkpoints.resume", "never"), 0)
+        self.intact(out, "intact: ")
+        shutil.copytree(f"{out}/model", self.path("n", "model"))  # a copy alone tells of no run
+        self.assertExit(s.run("run", job, "--out", self.path("n")), 0)
 
     def test_damaged_model_is_no_source(self):
         """Nothing makes a model, with hashes of its own, of one that its list says is damaged."""
@@ -239,7 +351,7 @@ class Verify(s.Case):
                 self.assertRefused(s.run(*verb, job, *base, ranks=ranks), 65, "model.base", "model.safetensors", "finetuned.sha256")
         self.assertFalse(os.path.exists(made))
         with open(f"{model}/model.safetensors", "wb") as file:
-            file.write(b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"0" * 64 + b"\nsize 5\n")
+            file.write(POINTER)
         self.assertRefused(s.run("export", "--from", model, "--to", "hf", "--out", made), 65, "--from", "model.safetensors", "Git LFS pointer")
         shutil.copy(f"{whole}/model.safetensors", model)
         flip(f"{model}/model.safetensors", os.path.getsize(f"{model}/model.safetensors") - 100)

@@ -4,6 +4,7 @@
 #include "support.h"
 
 #include "base/file.h"
+#include "base/hash.h"
 #include "base/text.h"
 
 #include <errno.h>
@@ -126,6 +127,30 @@ static void test_read(void **state) {
     assert_status(file_read(&bytes, &size, missing, 100), STATUS_DATA);
     assert_non_null(strstr(status_message(), missing));
     free(missing);
+}
+
+// By whichever way it is opened.
+static void test_pointer(void **state) {
+    (void)state;
+    static const char pointer[] = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n";
+    char *bytes, sha256[65], more[2000];
+    struct file_map map;
+    assert_ok(file_replace(target, pointer, sizeof pointer - 1));
+    assert_true(file_is_pointer(target));
+    assert_status(file_check_pointer(target), STATUS_DATA);
+    assert_status(file_read(&bytes, NULL, target, 100), STATUS_DATA);
+    assert_non_null(strstr(status_message(), "Git LFS pointer"));
+    assert_status(file_map_open(&map, target), STATUS_DATA);
+    assert_status(hash_sha256_file(sha256, target), STATUS_DATA);
+    assert_ok(file_replace(target, pointer, 20)); // a text that begins like one
+    assert_false(file_is_pointer(target));
+    memset(more, ' ', sizeof more); // longer than any
+    memcpy(more, pointer, sizeof pointer - 1);
+    assert_ok(file_replace(target, more, sizeof more));
+    assert_ok(file_read(&bytes, NULL, target, sizeof more));
+    free(bytes);
+    assert_ok(file_remove(target));
+    assert_false(file_is_pointer(target));
 }
 
 static void test_map(void **state) {
@@ -590,6 +615,7 @@ static void test_sweep_beside(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         FILE_TEST(test_read),
+        FILE_TEST(test_pointer),
         FILE_TEST(test_map),
         FILE_TEST(test_commit_order),
         FILE_TEST(test_every_step_fails),

@@ -54,6 +54,7 @@ static void found(void **context) {
     finds(NULL); // an older one of ours
     put("code/b.py");
     finds("code/b.py");
+    put("model.safetensors"), put("special_tokens_map.json"), put("tokenizer_config.json"), put("merges.txt");
     assert_ok(sums_write(folder));
     finds(NULL);
     put("config.json"); // damaged or not
@@ -62,9 +63,9 @@ static void found(void **context) {
     put("a");
     finds("a");
     drop("a");
-    put("vocab.txt"); // a name of ours, but not of this one
-    finds("vocab.txt");
-    drop("vocab.txt");
+    put("tokenizer.json"); // a name of ours, but not of this one
+    finds("tokenizer.json");
+    drop("tokenizer.json");
     link = path_join(folder, "w");
     assert_int_equal(symlink("/", link), 0); // one file, not what it leads to
     finds("w");

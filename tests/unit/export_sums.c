@@ -89,7 +89,11 @@ static void refused(void **context) {
         {ABC "  a", "cut off"},
         {ABC " a\n", "64 hex"},
         {ABC "   \n" ABC "\n", ":2: not 64 hex"},
-        {"BA7816BF8F01CFEA414140DE5DAE2223B00361A396177A9CB410FF61F20015AD  a\n", "64 hex"},
+        {"\xef\xbb\xbf" ABC "  a\n", ":1: begins with a byte order mark"},
+        {ABC "  a\r\r\n", "64 hex"},
+        {ABC "  a\r", "cut off"},
+        {ABC "\r\n", "64 hex"},
+        {"G" ABC "  a\n", "64 hex"},
         {ABC "  a\n" EMPTY "  a\n", ":2: names a file twice"},
         {ABC "  /etc/passwd\n", "64 hex"},
         {ABC "  ../a\n", "64 hex"},
@@ -111,6 +115,53 @@ static void refused(void **context) {
     assert_string_equal(sums.at[0].name, "a..b");
     assert_string_equal(sums.at[1].name, "..c/d e");
     sums_release(&sums);
+    static const char other[] =
+        "BA7816BF8F01CFEA414140DE5DAE2223B00361A396177A9CB410FF61F20015AD  a\r\n" EMPTY "  b\r\n";
+    assert_ok(sums_parse(&sums, other, sizeof other - 1, "list")); // as sha256sum -c reads them
+    assert_string_equal(sums.at[0].sha256, ABC);
+    assert_string_equal(sums.at[0].name, "a");
+    assert_string_equal(sums.at[1].name, "b");
+    sums_release(&sums);
+}
+
+// What a list of a model of ours must name.
+static void cut(void **context) {
+    (void)context;
+#define LIST(more)                                                                                                     \
+    ABC "  README.md\n" ABC "  config.json\n" ABC "  finetuned.json\n" ABC "  model.safetensors\n" ABC                 \
+        "  special_tokens_map.json\n" more
+    static const struct {
+        const char *text, *lacks;
+    } rows[] = {
+        {LIST(ABC "  tokenizer_config.json\n" ABC "  vocab.txt\n"), NULL},
+        {LIST(ABC "  tokenizer_config.json\n" ABC "  vocab.json\n" ABC "  merges.txt\n"), NULL},
+        {LIST(ABC "  tokenizer.json\n" ABC "  tokenizer_config.json\n"), NULL},
+        {LIST(ABC "  tokenizer_config.json\n" ABC "  vocab.json\n"), "merges.txt"},
+        {LIST(ABC "  tokenizer_config.json\n" ABC "  merges.txt\n"), "vocab.json"},
+        {LIST(ABC "  tokenizer_config.json\n"), "vocab.json"},
+        {LIST(""), "tokenizer_config.json"},
+        {ABC "  finetuned.json\n", "README.md"},
+        {ABC "  a\n", NULL}, // of others
+    };
+    char *folder = support_folder(), *more = path_join(folder, "vocab.json"), *added = path_join(folder, "merges.txt");
+    struct sums sums;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        assert_ok(sums_parse(&sums, rows[i].text, strlen(rows[i].text), "list"));
+        const char *lacks = sums_cut(&sums, folder);
+        if (!lacks != !rows[i].lacks || (lacks && strcmp(lacks, rows[i].lacks) != 0))
+            fail_msg("row %zu: lacks %s", i, lacks ? lacks : "nothing");
+        sums_release(&sums);
+    }
+    assert_ok(sums_parse(&sums, rows[2].text, strlen(rows[2].text), "list"));
+    assert_ok(file_replace(added, "", 0)); // somebody put it there: a cut takes the end
+    assert_null(sums_cut(&sums, folder));
+    assert_ok(file_replace(more, "", 0));
+    assert_string_equal(sums_cut(&sums, folder), "vocab.json");
+    sums_release(&sums);
+    assert_ok(file_remove(folder));
+    free(added);
+    free(more);
+    free(folder);
 }
 
 int main(void) {
@@ -118,6 +169,7 @@ int main(void) {
         cmocka_unit_test(written),
         cmocka_unit_test(wrong),
         cmocka_unit_test(refused),
+        cmocka_unit_test(cut),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
