@@ -200,12 +200,13 @@ static enum status cell_check_done(struct sweep_cell *cell, const struct history
 static enum status cell_look(struct sweep_cell *cell, const struct sweep *s, const struct history *history) {
     struct cell_run run = {0};
     bool begun, diverged = strcmp(history->ended, "stop: nonfinite") == 0;
-    TRY(cell_begun(&begun, cell));
-    bool gone = !begun && ended_has(cell->job->out, history->any, history->end_step);
-    if (gone && !history->any)
-        return cell_refuse_gone(cell, 0, "so is its events.jsonl");
-    if (!history->any)
+    const bool has = ended_has(cell->job->out, history->any, history->end_step);
+    if (!history->any && !has)
         return STATUS_OK;
+    TRY(cell_begun(&begun, cell));
+    const bool gone = !begun && has;
+    if (!history->any)
+        return gone ? cell_refuse_gone(cell, 0, "so is its events.jsonl") : STATUS_OK;
     cell->step = begun ? history->step : 0;
     enum status status = cell_same(&run, s, cell, history);
     if (!begun && !gone && status == STATUS_DATA)
