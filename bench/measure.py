@@ -14,6 +14,16 @@ class Failed(Exception):
     """One line for the user."""
 
 
+def positive(word):
+    """argparse's type: a whole number from 1 on."""
+    if not word.isdecimal() or int(word) < 1:
+        raise ValueError(word)
+    return int(word)
+
+
+positive.__name__ = "whole number above 0"  # as argparse names it
+
+
 def busy_seconds():
     """Of all processors since the start: (at work, taken by other machines of this host)."""
     with open("/proc/stat", encoding="utf-8") as file:

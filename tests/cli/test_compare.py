@@ -85,6 +85,22 @@ class Compare(s.Case):
         self.assertIn("| 1 GiB | 2 GiB (PyTorch) | **0.5** | 0.5–0.5, 3 | ≤ 0.75: met |", text)
         self.assertIn("Left out: 1 of 4 rounds", text)
         self.refused("marks", more=("--table", "--document", self.write("q.md", "nothing\n")))
+        self.refused("no rounds yet", more=("--table", "--document", document, "--results", self.path("none")))
+        for text in ("{", "{}", "[1]", '[{"cell": "train-base-usual"}]', '[{"cell": "x", "ours": {}, "peer": {}}]'):
+            broken = self.write("broken.json", text)
+            self.refused(broken, more=("--table", "--document", document, "--results", broken))
+
+    def test_the_other_programs(self):
+        """One line, whatever is wrong."""
+        for name, arguments, word in (("cost", ["--program", self.path("none")], "is not built"), ("cost", ["--program", "/bin/true", "--lengths", "8"], "/bin/true ended with 0"),
+                                      ("cost", ["--lengths", "x"], "--lengths"), ("cost", ["--lengths", "2"], "--lengths: 2"), ("saving", [self.path("none")], "No such file"),
+                                      ("saving", [__file__], "not a run's events.jsonl"), ("saving", ["x", "0"], "every"), ("compare", ["--threads", "0"], "--threads"),
+                                      ("compare", ["--rounds", "0"], "--rounds"), ("compare", ["--steps", "x"], "--steps")):
+            with self.subTest(name=name, arguments=arguments):
+                found = subprocess.run([os.path.join(s.SOURCE, "bench", name), *arguments], capture_output=True, text=True, check=False)
+                self.assertNotEqual(found.returncode, 0)
+                self.assertNotIn("Traceback", found.stderr)
+                self.assertIn(word, found.stderr.splitlines()[-1])
 
 
 if __name__ == "__main__":
