@@ -58,12 +58,25 @@ static enum status home_refuse(const struct job *job, const char *home, const ch
     return status;
 }
 
+// Told at the start, where the first save would fail.
+static enum status home_place(const char *dir) {
+    char *path = path_join(dir, HOME_FILE);
+    enum status status = path ? STATUS_OK : status_set(STATUS_SYSTEM, "checkpoints.dir: no memory");
+    if (path && file_named(path) && file_check_regular(path) != STATUS_OK)
+        status = status_set(STATUS_USAGE,
+                            "checkpoints.dir: %s is no regular file, and the run writes one there: move it "
+                            "away",
+                            path);
+    free(path);
+    return status;
+}
+
 enum status home_check(const struct job *job) {
+    TRY(home_place(job->checkpoints.dir));
     char *dir = NULL, *out = NULL, *home = home_read(job->checkpoints.dir);
-    enum status status = STATUS_OK;
     if (!home)
         return STATUS_OK;
-    status = file_real(&dir, job->checkpoints.dir);
+    enum status status = file_real(&dir, job->checkpoints.dir);
     if (status == STATUS_OK)
         status = file_real(&out, job->out);
     if (status == STATUS_OK && strcmp(home, out) != 0 && home_keeps(home, dir))

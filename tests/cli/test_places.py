@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where a run writes and replaces, nothing that the job keeps or reads may lie, and what others wrote is not deleted.
 `checkpoints/latest` is read from one folder while it moves on."""
+import json
 import os
 import shlex
 import shutil
@@ -404,6 +405,21 @@ class Moved(Places):
                 shutil.rmtree(out)  # nobody else's any more
                 if os.path.isdir(real):
                     self.assertExit(s.run("run", *self.keys(self.path("n-" + name), 3, **{**more, "checkpoints.dir": real})), 0)
+
+    def test_another_thing_of_that_name(self):
+        """Bytes that are no such file are as none; what can't be one is told before the first step."""
+        out = self.begun("m")
+        home = os.path.join(out, "checkpoints", ".home")
+        for step, text in enumerate(("garbage", '{"out": 3}', "[]", "", '{"out": ""}', "x" * 100000), 3):
+            with open(home, "w", encoding="utf-8") as file:
+                file.write(text)
+            self.assertExit(s.run("run", *self.keys(out, step, **{"checkpoints.every": 1, "export.to": ""})), 0)
+            with open(home, encoding="utf-8") as file:
+                self.assertEqual(json.load(file), {"out": out})
+        for make in (os.mkfifo, os.mkdir, lambda path: os.symlink("none", path)):
+            os.rmdir(home) if os.path.isdir(home) else os.remove(home)
+            make(home)
+            self.refused(self.keys(out, 20), f"checkpoints.dir: {home} is no regular file", "move it away")
 
     def test_moved_with_its_checkpoints(self):
         """The user's own job, which names the old folder, is not begun anew while the checkpoints lie where they were moved."""
