@@ -89,7 +89,7 @@ int verb_doctor(int argc, char **argv) {
     if (status == STATUS_OK && !helped && !doctor_silent()) {
         if (words.file || words.n_options)
             refused = job_read(&job, words.file, words.options, words.n_options, JOB_NEED_RUN);
-        if (refused == STATUS_OK)
+        if (job && refused == STATUS_OK)
             refused = run_folder_check_moved(job, &words);
         status = doctor_work(&failed, job, refused, &given);
     }
