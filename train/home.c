@@ -100,12 +100,11 @@ static enum status home_replace(const char *dir, const char *out) {
 }
 
 enum status home_write(const struct job *job) {
-    char *out, *home = home_read(job->checkpoints.dir);
-    enum status status = file_real(&out, job->out);
-    if (status == STATUS_OK && (!home || strcmp(home, out) != 0))
-        status = home_replace(job->checkpoints.dir, out);
-    if (status == STATUS_OK)
-        free(out);
+    char *out;
+    TRY(file_real(&out, job->out));
+    char *home = home_read(job->checkpoints.dir);
+    enum status status = home && strcmp(home, out) == 0 ? STATUS_OK : home_replace(job->checkpoints.dir, out);
     free(home);
+    free(out);
     return status;
 }

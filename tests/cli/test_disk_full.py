@@ -96,7 +96,7 @@ class Before(Mounted):
     def test_no_inode_for_a_save(self):
         """They went while the run went on."""
         process = s.start("run", self.job, "--train.max_steps", 2000, "--checkpoints.every", 100, "--checkpoints.keep", 1, "--data.cache", self.path("cache"))
-        self.assertTrue(s.wait_for(lambda: os.path.exists(s.checkpoint(self.out)), process))
+        self.assertTrue(s.wait_for(lambda: os.path.exists(f"{self.out}/checkpoints/.home"), process))  # written behind the first checkpoint
         self.assertTrue(s.wait_for(lambda: self.inodes_taken(process), process))
         self.assertExit(s.finish(process), 74, "checkpoint of step", "no inode")
 
