@@ -53,13 +53,29 @@ enum status file_missing_status(int error) {
     return error == ENOENT || error == ENOTDIR || error == ELOOP ? STATUS_DATA : STATUS_IO;
 }
 
-// What can't be read here is for who reads it to say.
+// The first bytes, fewer where the file ends.
+static enum status file_peek(size_t *n, int fd, char *bytes, size_t size, const char *path) {
+    for (*n = 0; *n < size;) {
+        ssize_t got = pread(fd, bytes + *n, size - *n, (off_t)*n);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return file_error(STATUS_IO, "read", path);
+        if (got == 0)
+            break;
+        *n += (size_t)got;
+    }
+    return STATUS_OK;
+}
+
 static enum status file_check_pointer_fd(int fd, const struct stat *info, const char *path) {
     static const char word[] = "version https://git-lfs.github.com/spec/";
-    const ssize_t size = sizeof word - 1;
     char bytes[sizeof word - 1];
-    if (!S_ISREG(info->st_mode) || info->st_size > POINTER_MAX || pread(fd, bytes, sizeof bytes, 0) != size ||
-        memcmp(bytes, word, sizeof bytes) != 0)
+    size_t n;
+    if (!S_ISREG(info->st_mode) || info->st_size > POINTER_MAX)
+        return STATUS_OK;
+    TRY(file_peek(&n, fd, bytes, sizeof bytes, path));
+    if (n < sizeof bytes || memcmp(bytes, word, sizeof bytes) != 0)
         return STATUS_OK;
     return status_set(
         STATUS_DATA, "%s: a Git LFS pointer, not the file itself: download it (git lfs pull, or from the model's page)",
@@ -76,7 +92,7 @@ enum status file_check_pointer(const char *path) {
 }
 
 bool file_is_pointer(const char *path) {
-    return file_check_pointer(path) != STATUS_OK;
+    return file_check_pointer(path) == STATUS_DATA;
 }
 
 enum status file_open_read(int *fd, struct stat *info, const char *path, bool streams) {
